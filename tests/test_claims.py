@@ -187,7 +187,7 @@ def test_reliability_is_read_off_the_interval_at_every_door(level: float) -> Non
     assert ct.analysis.quality(table).tolist() == ["", "E", "F", "F"]
     assert np.isnan(ct.analysis.suppress(table).values).tolist() == [False, False, True, True]
     shown = grid(table, table, TableView(("x",), (), level=level))
-    assert [SIGNS[row.cells[0].reliability] for row in shown.rows] == ["", "E", "F", "F"]
+    assert [SIGNS[row[0].reliability] for row in shown.rows.values()] == ["", "E", "F", "F"]
 
 
 def test_a_difference_below_zero_is_judged_by_its_size() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import crosstally as ct
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows, flag, option
 from crosstally.cli.output.screen import amount, count, data, facts, people, print_json, progress, progress_of_reading
@@ -15,7 +16,6 @@ from crosstally.errors import BudgetError, QueryError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.notebook.notebook import Notebook
     from crosstally.notebook.results import Answer
 
 __all__ = ["EXAMPLES", "ask"]
@@ -80,9 +80,6 @@ def ask(
     quiet: Quiet = False,
 ) -> None:
     """Count the rows that satisfy a condition, or add up a column. You pay once; later questions use the answer too."""
-    from crosstally.notebook.notebook import open_notebook
-    from crosstally.privacy.ledger import Ledger
-
     ways = sum(option is not None for option in (epsilon, rho, error)) + free
     if ways != 1:
         raise BudgetError("say one of --epsilon, --rho, --free and --error")
@@ -90,7 +87,7 @@ def ask(
     if len(sources) > 1 or (not sources and not free and error is None):
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
     read = None if schema is None else Schema.load(schema)
-    notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
+    notebook = ct.open_notebook(ct.Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
     if foreign is not None:
         notebook.add_file(foreign, covariance=foreign_covariance)
     elif foreign_covariance is not None:
@@ -109,7 +106,7 @@ def ask(
     _show(notebook, answer, json=json, quiet=quiet)
 
 
-def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:
+def _show(notebook: ct.Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:
     from crosstally.budget import decimal_text
 
     low, high = answer.interval(0.95)
@@ -142,7 +139,7 @@ def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> Non
     people(quiet=quiet).say(f"{words}; {amount(left, notebook.ledger.currency)} is left.")
 
 
-def _show_price(notebook: Notebook, question: str, error: float, *, json: bool) -> None:
+def _show_price(notebook: ct.Notebook, question: str, error: float, *, json: bool) -> None:
 
     price = notebook.cost(question, error=error)
     known = price.estimate

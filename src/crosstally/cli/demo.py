@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import crosstally as ct
 from crosstally.budget import Budget
 from crosstally.cli.options import option
 from crosstally.cli.output.rendering import cell_texts
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crosstally.answers.marginal import Marginal
-    from crosstally.privacy.ledger import Ledger
-    from crosstally.releases import Release
     from crosstally.strategies.planner import Comparison
 
 __all__ = ["EXAMPLES", "demo"]
@@ -109,14 +108,13 @@ def _compare(schema: Schema) -> Comparison:
 
 def _release(
     rows: pa.Table, schema: Schema, comparison: Comparison, folder: Path
-) -> tuple[Release, Ledger, dict[tuple[str, ...], Any]]:
+) -> tuple[ct.Release, ct.Ledger, dict[tuple[str, ...], Any]]:
     """The release, the ledger that paid, and the true counts of the tables that are shown, the unmeasured one last."""
     from crosstally.pipeline import run
-    from crosstally.privacy.ledger import Ledger
     from crosstally.sources import count as count_rows
 
     with progress("counting, adding noise"):
-        ledger = Ledger.create(folder / _LEDGER, schema=schema, budget=Budget(epsilon=3))
+        ledger = ct.Ledger.create(folder / _LEDGER, schema=schema, budget=Budget(epsilon=3))
         release = run(str(folder / _ROWS), comparison.chosen, ledger=ledger, key=_KEY)
         release.save(folder / _RELEASE)
         tables = (_ONE, _TWO, _THREE, _unmeasured(release))
@@ -124,7 +122,7 @@ def _release(
     return release, ledger, {names: table.counts for names, table in zip(tables, exact, strict=True)}
 
 
-def _unmeasured(release: Release) -> tuple[str, ...]:
+def _unmeasured(release: ct.Release) -> tuple[str, ...]:
     """A table of four attributes that no measured table contains. Noise decides which tables are measured."""
     others = combinations([name for name in release.schema.names if name not in _SLICED], 2)
     tables = [(*_SLICED, *both) for both in others]
@@ -185,7 +183,7 @@ def _tell_plan(screen: Screen, comparison: Comparison) -> None:
     )
 
 
-def _tell_release(screen: Screen, release: Release, ledger: Ledger, folder: Path) -> None:
+def _tell_release(screen: Screen, release: ct.Release, ledger: ct.Ledger, folder: Path) -> None:
     measured, size = release.measurements, (folder / _RELEASE).stat().st_size / 1000
     _heading(screen, 3, "The release")
     _say(screen, "The rows were counted once, noise was added to every count, and only that is in the file:")
@@ -201,7 +199,7 @@ def _tell_release(screen: Screen, release: Release, ledger: Ledger, folder: Path
     )
 
 
-def _tell_tables(screen: Screen, release: Release, counts: dict[tuple[str, ...], Any]) -> None:
+def _tell_tables(screen: Screen, release: ct.Release, counts: dict[tuple[str, ...], Any]) -> None:
     _heading(screen, 4, "Three tables from it, beside the truth")
     _say(screen, "The truth is shown because these people are generated; about real people it is never printed.", "dim")
     within = cells = 0
@@ -219,7 +217,7 @@ def _tell_tables(screen: Screen, release: Release, counts: dict[tuple[str, ...],
     )
 
 
-def _tell_unmeasured(screen: Screen, release: Release, counts: dict[tuple[str, ...], Any]) -> None:
+def _tell_unmeasured(screen: Screen, release: ct.Release, counts: dict[tuple[str, ...], Any]) -> None:
     """Print one slice of an unmeasured table, and the error over the whole table."""
     *_, (names, truth) = counts.items()
     marginal = release.marginal(*names)
@@ -265,7 +263,7 @@ def _beside_truth(marginal: Marginal, truth: Any) -> Table:
     return table
 
 
-def _picture(release: Release, folder: Path) -> tuple[str, str]:
+def _picture(release: ct.Release, folder: Path) -> tuple[str, str]:
     try:
         from crosstally.charts import save
 
@@ -276,7 +274,7 @@ def _picture(release: Release, folder: Path) -> tuple[str, str]:
     return "picture", f"{folder / _CHART}, the second table with its error bars"
 
 
-def _tell_promise(screen: Screen, release: Release, ledger: Ledger) -> None:
+def _tell_promise(screen: Screen, release: ct.Release, ledger: ct.Ledger) -> None:
     _heading(screen, 5, "The promise")
     for sentence in release.statement.plain(release.schema):
         _say(screen, sentence)

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import crosstally as ct
 from crosstally.cli.options import Json, ReleaseArgument, option
 from crosstally.cli.output.screen import grid, joined, number_of, print_json, reading, significant
 from crosstally.exports.formats import known
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crosstally.measurements import Measurement
-    from crosstally.releases import Release
 
 __all__ = ["EXAMPLES", "inspect"]
 
@@ -33,9 +33,7 @@ def inspect(
     json: Json = False,
 ) -> None:
     """Show a release's attributes, promise, measurements and expected errors."""
-    from crosstally.releases import open_release
-
-    opened = open_release(release)
+    opened = ct.open_release(release)
     paid = None if ledger is None else _paid(opened, ledger)
     if json:
         print_json(_as_json(opened, paid))
@@ -43,14 +41,13 @@ def inspect(
         _show(opened, paid)
 
 
-def _paid(release: Release, path: Path) -> dict[str, Any]:
+def _paid(release: ct.Release, path: Path) -> dict[str, Any]:
     from crosstally.cli.paid import check_paid
-    from crosstally.privacy.ledger import Ledger
 
-    return check_paid(release, Ledger.open(path))
+    return check_paid(release, ct.Ledger.open(path))
 
 
-def _measured(release: Release) -> list[dict[str, Any]]:
+def _measured(release: ct.Release) -> list[dict[str, Any]]:
     """The measurements, grouped by number of attributes and kind of noise, with their range of standard errors."""
     groups: dict[tuple[int, str, str], list[Measurement]] = {}
     for each in release.measurements:
@@ -78,7 +75,7 @@ def _kind(measured: Measurement) -> str:
     return "groups of cells" if measured.query.groups else measured.query.kind
 
 
-def _as_json(release: Release, paid: dict[str, Any] | None) -> dict[str, Any]:
+def _as_json(release: ct.Release, paid: dict[str, Any] | None) -> dict[str, Any]:
     from crosstally.releases.expected import expected_errors
     from crosstally.releases.publication import foreign_origins
 
@@ -106,7 +103,7 @@ def _as_json(release: Release, paid: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _show(release: Release, paid: dict[str, Any] | None) -> None:
+def _show(release: ct.Release, paid: dict[str, Any] | None) -> None:
     from crosstally.releases.publication import foreign_origins
 
     screen, statement = reading(), release.statement
@@ -137,7 +134,7 @@ def _paid_words(paid: dict[str, Any]) -> str:
     return f"Checked with the ledger: {entries} charged {charged} and bought exactly these numbers. {plan}"
 
 
-def _attributes(release: Release) -> Table:
+def _attributes(release: ct.Release) -> Table:
 
     table = grid("name", "labels", "cells", left=2)
     for attribute in release.schema.attributes:
@@ -145,7 +142,7 @@ def _attributes(release: Release) -> Table:
     return table
 
 
-def _measurements(release: Release) -> Table:
+def _measurements(release: ct.Release) -> Table:
 
     table = grid("what", "noise", "tables", "numbers", "standard error: min", "max", left=2)
     for each in _measured(release):
@@ -156,7 +153,7 @@ def _measurements(release: Release) -> Table:
     return table
 
 
-def _chosen_words(release: Release) -> str:
+def _chosen_words(release: ct.Release) -> str:
     """A sentence about what was chosen by looking at the rows, which the budget also pays for."""
     tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))
     times = "once" if len(release.choices) == 1 else f"{len(release.choices):,} times"
@@ -166,7 +163,7 @@ def _chosen_words(release: Release) -> str:
     )
 
 
-def _errors(release: Release) -> Table:
+def _errors(release: ct.Release) -> Table:
     from crosstally.releases.expected import MOST_TABLES, expected_errors
 
     table = grid("tables over", "covered", "min", "median", "max")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import crosstally as ct
 from crosstally.budget import Neighbours, decimal_text
 from crosstally.cli.options import (
     BudgetOptions,
@@ -23,9 +24,6 @@ from crosstally.cli.options import (
 from crosstally.cli.output.screen import amount, data, facts, grid, joined, number_of, people, print_json, printable
 from crosstally.errors import LedgerError
 from crosstally.schema import Schema
-
-if TYPE_CHECKING:
-    from crosstally.privacy.ledger import Ledger
 
 __all__ = ["EXAMPLES", "anchor", "create", "export", "raise_", "show", "verify"]
 
@@ -57,10 +55,8 @@ def create(
 
     Use one ledger for one group of people: a second ledger does not undo what was already spent.
     """
-    from crosstally.privacy.ledger import Ledger
-
-    read = Schema.load(schema)
-    created = Ledger.create(ledger, schema=read, budget=budget.budget(), neighbours=neighbours or Neighbours.ADD_REMOVE)
+    read, relation = Schema.load(schema), neighbours or Neighbours.ADD_REMOVE
+    created = ct.Ledger.create(ledger, schema=read, budget=budget.budget(), neighbours=relation)
     if json:
         _print(created)
         return
@@ -71,9 +67,9 @@ def create(
 
 def show(ledger: LedgerFile, *, json: Json = False) -> None:
     """Show what may be spent, what was spent, and on what."""
-    from crosstally.privacy.ledger import Ledger, State
+    from crosstally.privacy.ledger import State
 
-    opened = Ledger.open(ledger, read_only=True)
+    opened = ct.Ledger.open(ledger, read_only=True)
     if json:
         _print(opened)
         return
@@ -120,12 +116,10 @@ def verify(
 
     The exit code is 1 if it is not.
     """
-    from crosstally.privacy.ledger import Ledger
-
     if not ledger.is_file():
         raise LedgerError(f"there is no ledger {str(ledger)!r}")
     try:
-        opened = Ledger.open(ledger, read_only=True)
+        opened = ct.Ledger.open(ledger, read_only=True)
         opened.verify(anchor)
     except LedgerError as error:
         if json:
@@ -154,10 +148,9 @@ def export(
     """Write the release of an earlier spend again, from the numbers that the ledger keeps. Free."""
     from crosstally.plans.plan import spent_by
     from crosstally.plans.request import stage_keys
-    from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Statement, publish
 
-    opened = Ledger.open(ledger, read_only=True)
+    opened = ct.Ledger.open(ledger, read_only=True)
     check_output(output, force=force)
     entries = {each.key: each for each in opened.entries()}
     if key in entries and entries[key].is_asked:
@@ -192,9 +185,7 @@ def raise_(
     quiet: Quiet = False,
 ) -> None:
     """Raise the cap. This weakens the promise to everybody in the data, and the ledger keeps a record of it."""
-    from crosstally.privacy.ledger import Ledger
-
-    opened = Ledger.open(ledger)
+    opened = ct.Ledger.open(ledger)
     before = opened.budget
     opened.raise_cap(budget.budget())
     left = amount(opened.remaining, opened.currency)
@@ -205,12 +196,10 @@ def raise_(
 
 def anchor(ledger: LedgerFile) -> None:
     """Print the last hash. Keep it elsewhere: with it, `ledger verify --anchor` detects an older copy."""
-    from crosstally.privacy.ledger import Ledger
-
-    data().print(Ledger.open(ledger, read_only=True).anchor)
+    data().print(ct.Ledger.open(ledger, read_only=True).anchor)
 
 
-def _print(ledger: Ledger) -> None:
+def _print(ledger: ct.Ledger) -> None:
 
     print_json(
         {

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Annotated
 
+import crosstally as ct
 from crosstally.cli.options import Force, Quiet, ReleaseArgument, check_output, option
 from crosstally.cli.output.screen import people
 from crosstally.platform_files import write_text, writing
@@ -24,10 +25,9 @@ def page(
 ) -> None:
     """Write one self-contained page about a release: charts, associations, errors, the privacy promise."""
     from crosstally.browser.explorer.release_page import release_page
-    from crosstally.releases import open_release
 
     check_output(output, force=force)
-    opened = open_release(release)
+    opened = ct.open_release(release)
     page = release_page(opened, digest=hashlib.sha256(release.read_bytes()).hexdigest(), file_name=release.name)
     with writing(output):
         write_text(output, page)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import crosstally as ct
 from crosstally.budget import decimal_text
 from crosstally.cli.options import CheckFailedError
 from crosstally.errors import CrosstallyError
@@ -15,15 +16,14 @@ from crosstally.measurements import Chosen
 from crosstally.releases.publication import costs_of_entries
 
 if TYPE_CHECKING:
-    from crosstally.privacy.ledger import Entry, Ledger
-    from crosstally.releases import Release
+    from crosstally.privacy.ledger import Entry
 
 __all__ = ["check_paid"]
 
 _ORIGIN = re.compile(r"entry ([1-9][0-9]{0,17}) of ledger (.+)")
 
 
-def check_paid(release: Release, ledger: Ledger) -> dict[str, Any]:
+def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
     """What the ledger charged for this release, and in which entries; raises unless it paid for exactly this release.
 
     The release's own numbers must be those that the ledger keeps, the plan that the statement names must be the one
@@ -55,7 +55,7 @@ def check_paid(release: Release, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _entry(origin: str, ledger: Ledger) -> Entry:
+def _entry(origin: str, ledger: ct.Ledger) -> Entry:
     found = _ORIGIN.fullmatch(origin)
     if found is None or found[2] != ledger.id:
         raise CheckFailedError(f"the release was paid by {origin}, this is ledger {ledger.id}")
@@ -70,7 +70,7 @@ def _told(chosen: Chosen) -> tuple[object, ...]:
     return chosen.tables, chosen.number, chosen.noise
 
 
-def _checked_cost(release: Release, ledger: Ledger, entries: dict[str, Entry]) -> Fraction:
+def _checked_cost(release: ct.Release, ledger: ct.Ledger, entries: dict[str, Entry]) -> Fraction:
     costs = costs_of_entries(
         release.schema,
         ledger.neighbours,

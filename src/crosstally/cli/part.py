@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import crosstally as ct
 from crosstally.cli.options import Force, Quiet, check_output, check_reviewed, option
 from crosstally.cli.output.screen import facts, people, progress_of_reading
 from crosstally.cli.source_options import DatabaseOptions, ReadingOptions, settled
@@ -48,10 +49,9 @@ def part(
     Any number of processes or machines may each count a share. Nothing is spent; noise is added to the sum.
     """
     from crosstally.pipeline import count_part
-    from crosstally.plans.plan import Plan
 
     found = database.source(source or [])
-    approved = Plan.load(plan)
+    approved = ct.Plan.load(plan)
     check_reviewed(approved.schema, plan)
     read = None if schema is None else Schema.load(schema)
     check_output(output, force=force)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import crosstally as ct
 from crosstally.budget import Budget, Neighbours, exact
 from crosstally.cli.options import (
     BudgetOptions,
@@ -45,7 +46,6 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.plans.plan import Plan
     from crosstally.strategies.advice import Advice
     from crosstally.strategies.planner import Comparison
     from crosstally.strategies.proposal import Proposal
@@ -89,11 +89,10 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Print the error to expect and what would change it most. Free: no data is read."""
-    from crosstally.privacy.ledger import Ledger
     from crosstally.strategies.planner import read_strategies
 
     read = _load(schema)
-    payer = None if ledger is None else Ledger.open(ledger)
+    payer = None if ledger is None else ct.Ledger.open(ledger)
     if output is not None:
         check_output(output, force=force)
         check_reviewed(read, schema)
@@ -235,7 +234,7 @@ def comparison_table(found: Comparison) -> Table:
     orders = list(found.outlook.order_errors)[:_MOST_ORDERS]
     table = grid("", "strategy", "tables", "numbers", *(f"{order}-way" for order in orders), left=2)
 
-    def rank(one: tuple[Plan, Plan]) -> tuple[bool, float]:
+    def rank(one: tuple[ct.Plan, ct.Plan]) -> tuple[bool, float]:
         return not one[1].covers, one[1].score
 
     for plan, each in sorted(zip(found.plans, found.outlooks, strict=True), key=rank):
@@ -300,7 +299,7 @@ _ERRORS_IN_WORDS = (
 )
 
 
-def stages_in_words(plan: Plan) -> str:
+def stages_in_words(plan: ct.Plan) -> str:
     """What each stage of a plan does, for people; empty where there is only one stage."""
     if not plan.later:
         return ""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import crosstally as ct
 from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
@@ -35,9 +36,6 @@ from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaErr
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.plans.plan import Plan
-    from crosstally.privacy.ledger import Ledger
-    from crosstally.releases import Release
     from crosstally.sources import Reading
 
 __all__ = ["EXAMPLES", "release"]
@@ -122,7 +120,7 @@ def release(
     with _paying(approved, paths, files.ledger) as account:
         measure = partial(run, schema=read, rows=rows, ledger=account.ledger, key=key, work_dir=files.work_dir)
 
-        def measured(reading: Reading) -> Release:
+        def measured(reading: Reading) -> ct.Release:
             with progress_of_reading("counting", found, quiet=silent) as tell:
                 return measure(found, approved, reading=reading, progress=tell)
 
@@ -161,12 +159,11 @@ def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: 
     return [f"--{name}" for name, value in given.items() if value not in (None, [])]
 
 
-def _approved(path: Path, given: list[str]) -> Plan:
-    from crosstally.plans.plan import Plan
+def _approved(path: Path, given: list[str]) -> ct.Plan:
 
     if given:
         raise PlanError(f"a plan fixes budget, tables and strategy: leave out {', '.join(given)}, or --plan")
-    planned = Plan.load(path)
+    planned = ct.Plan.load(path)
     check_reviewed(planned.schema, path)
     return planned
 
@@ -182,17 +179,15 @@ def _load_schema(path: Path) -> Schema:
 
 def _currency(given: Path | None, source: list[str]) -> str | None:
     """The currency of the ledger that will pay, unless that is a new one."""
-    from crosstally.privacy.ledger import Ledger
-
     path = given or _default_ledger(source)
-    return Ledger.open(path).currency if given or path.exists() else None
+    return ct.Ledger.open(path).currency if given or path.exists() else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
     """The ledger that pays; ``created`` is true for a new ledger."""
 
-    ledger: Ledger
+    ledger: ct.Ledger
     path: Path
     created: bool
 
@@ -206,22 +201,20 @@ class _Account:
 
 
 @contextlib.contextmanager
-def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
+def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
     """The given ledger, or the one beside the source, which may be new; a new one is removed if nothing was spent.
 
     A ledger that is named exists: a misspelt name would open an account with a cap of its own for the same people.
     """
-    from crosstally.privacy.ledger import Ledger
-
     path = given or _default_ledger(source)
     created = given is None and not path.exists()
     if created:
         check_output(path, force=False)
-        ledger = Ledger.create(
+        ledger = ct.Ledger.create(
             path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge
         )
     else:
-        ledger = Ledger.open(path, before_charge=before_charge)
+        ledger = ct.Ledger.open(path, before_charge=before_charge)
     try:
         yield _Account(ledger, path, created)
     finally:
@@ -257,7 +250,7 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 # Spend and save
 
 
-def _save(released: Release, target: Path, account: _Account, key: str) -> None:
+def _save(released: ct.Release, target: Path, account: _Account, key: str) -> None:
     """Write the file; if that fails, say how to write it again without paying again."""
     try:
         released.save(target)
@@ -271,7 +264,7 @@ def _save(released: Release, target: Path, account: _Account, key: str) -> None:
         raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
 
 
-def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
+def _print_summary(released: ct.Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.releases.publication import rows_in_doubt
 
     cost, remaining, _ = account.standing(key)
@@ -292,7 +285,7 @@ def _print_summary(released: Release, account: _Account, target: Path, key: str)
     )
 
 
-def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
+def _tell_summary(released: ct.Release, account: _Account, target: Path, key: str) -> None:
     from crosstally.releases.publication import rows_in_doubt
     from crosstally.releases.statement import caveats
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import crosstally as ct
 from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output, option
 from crosstally.cli.output.encoding import deliver
 from crosstally.cli.output.screen import data, grid, printable, progress, significant
@@ -48,7 +49,6 @@ def sql(
 ) -> None:
     """Answer SQL from a release. Each number comes with both ends of its interval."""
     from crosstally.exports.csv_table import sql_file
-    from crosstally.releases import open_release
 
     if output is not None:
         check_output(output, force=force)
@@ -57,7 +57,7 @@ def sql(
     if wanted in {SqlFormat.PARQUET, SqlFormat.XLSX} and output is None:
         raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
     with progress("computing the answer and its intervals"):
-        answer = open_release(release).sql(statement, level=level)
+        answer = ct.open_release(release).sql(statement, level=level)
     if output is None and wanted is SqlFormat.TABLE:
         _show(answer)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import crosstally as ct
 from crosstally.cli.options import Force, Quiet, Raw, ReleaseArgument, check_output, flag, option
 from crosstally.cli.output.screen import people
 from crosstally.errors import CrosstallyError
@@ -38,12 +39,11 @@ def synth(
 ) -> None:
     """Write synthetic rows whose tables are close to those of a release. Free; no row is a real person."""
     from crosstally.exports.synthetic import write_rows
-    from crosstally.releases import open_release
 
     check_output(output, force=force)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise CrosstallyError(f"rows are written as .csv or .parquet, got {output.name!r}")
-    made = open_release(release).synthesize(rows, method="integers" if whole else "sampling", seed=seed)
+    made = ct.open_release(release).synthesize(rows, method="integers" if whole else "sampling", seed=seed)
     with writing(output):
         write_rows(made, output, raw=raw)
     screen = people(quiet=quiet)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import crosstally as ct
 from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output, flag, option
 from crosstally.cli.output.encoding import deliver
 from crosstally.cli.output.screen import UNBOUNDED, Screen, data, number_of, people, progress
@@ -17,7 +18,6 @@ from crosstally.exports.formats import FORMATS, Written, written
 if TYPE_CHECKING:
     from crosstally.analysis.regrouping import Regrouping
     from crosstally.answers.marginal import Marginal
-    from crosstally.releases import Release
 
 __all__ = ["EXAMPLES", "table"]
 
@@ -97,7 +97,6 @@ def table(
     """Read any table of a release, with its errors. Free; no data is needed."""
     from crosstally.analysis.regrouping import regrouping_of_texts
     from crosstally.answers.marginal import USUAL_LEVEL
-    from crosstally.releases import open_release
 
     for path in (output, plot):
         if path is not None:
@@ -108,7 +107,7 @@ def table(
     if whole and method is not None:
         raise CrosstallyError("--whole fits whole numbers to the release's usual answers: leave out --method")
     with progress("computing the table and its intervals"):  # the first of a release draws its noise again: seconds
-        opened = open_release(release)
+        opened = ct.open_release(release)
         regrouping = regrouping_of_texts(group or (), opened.schema)
         regrouping.check(attributes or ())
         answer = opened.marginal(*(attributes or ()), where=where, method=method)
@@ -123,7 +122,7 @@ def table(
     _write(wanted, Written(marginal, level, raw=raw, whole=opened.schema), output)
 
 
-def _whole(release: Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
+def _whole(release: ct.Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
     """The answer in whole numbers, with values put together; stderr says how far they are from it before that."""
     from crosstally.query.question import Where
 

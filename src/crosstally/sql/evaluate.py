@@ -132,9 +132,9 @@ class Evaluation:
     def _aliased(self, column: Any) -> Any:
         """What a name stands for that SELECT gave: never an attribute's own, which comes first."""
         names = {each.lower() for each in self.statement.schema.names}
-        for item in self.statement.items:
-            if item.name.lower() == column.name.lower() and item.name.lower() not in names:
-                return None if isinstance(item.node, exp.Column) and item.node.name == column.name else item.node
+        for name, node in self.statement.items:
+            if name.lower() == column.name.lower() and name.lower() not in names:
+                return None if isinstance(node, exp.Column) and node.name == column.name else node
         return None
 
     # SqlNumbers
@@ -249,7 +249,7 @@ class Evaluation:
             raise refused("a subquery that is not one number")
         condition = None if inner.where is None else condition_of_sql(inner.where, inner.schema)
         groups = GroupBy(inner.schema, self.tables, condition, inner.sets, self.groups.level)
-        number = Evaluation(inner, groups, self.tables).numbers(inner.items[0].node)
+        number = Evaluation(inner, groups, self.tables).numbers(inner.items[0][1])
         return number.take(np.zeros(len(self.kept), np.intp))
 
     # HAVING
@@ -373,16 +373,16 @@ def answered(text: str, schema: Schema, tables: Tables, level: float) -> dict[st
         evaluation.kept = np.flatnonzero(evaluation.holds(statement.having))
     columns: dict[str, Column] = {}
     order = _order(statement, evaluation)
-    for item in statement.items:
-        labels = evaluation.labels(item.node)
+    for name, node in statement.items:
+        labels = evaluation.labels(node)
         if labels is not None:
-            _add(columns, item.name, tuple(labels[row] for row in order))
+            _add(columns, name, tuple(labels[row] for row in order))
         else:
-            numbers = evaluation.numbers(item.node).take(order)
-            _add(columns, item.name, _column(numbers.value))
-            if not isinstance(item.node, exp.Grouping | exp.Literal):  # those are exact
-                _add(columns, f"{item.name}_low", _column(numbers.low))
-                _add(columns, f"{item.name}_high", _column(numbers.high))
+            numbers = evaluation.numbers(node).take(order)
+            _add(columns, name, _column(numbers.value))
+            if not isinstance(node, exp.Grouping | exp.Literal):  # those are exact
+                _add(columns, f"{name}_low", _column(numbers.low))
+                _add(columns, f"{name}_high", _column(numbers.high))
     return columns
 
 
@@ -415,9 +415,9 @@ def _sorted_by(node: Any, statement: Select, evaluation: Evaluation) -> Floats:
     if isinstance(node, exp.Literal) and node.is_int:
         if not 1 <= int(node.name) <= len(statement.items):
             raise QueryError(f"ORDER BY {node.name} must be one of the {len(statement.items)} columns selected")
-        node = statement.items[int(node.name) - 1].node
+        _, node = statement.items[int(node.name) - 1]
     if isinstance(node, exp.Column):
-        named = [item.node for item in statement.items if item.name.lower() == node.name.lower()]
+        named = [tree for name, tree in statement.items if name.lower() == node.name.lower()]
         node = named[0] if named else node
     places = evaluation.places(node)
     return np.round(evaluation.numbers(node).value, DIGITS) if places is None else places

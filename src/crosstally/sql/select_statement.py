@@ -92,12 +92,8 @@ def refused_window(window: Any) -> QueryError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """Something selected: its tree, and the name of its column."""
-
-    node: Any
-    name: str
+Item = tuple[str, Any]
+"""Something selected: the name of its column, and its tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,24 +217,24 @@ def _parsed(text: str) -> Any:
 
 def _item(node: Any) -> Item:
     if isinstance(node, exp.Alias):
-        return Item(node.this, node.alias)
+        return node.alias, node.this
     if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-        return Item(node, node.name)
+        return node.name, node
     if isinstance(node, exp.Star | exp.Column):
         raise refused("SELECT * (there are no rows)")
-    return Item(node, "count" if isinstance(node, exp.Count) else re.sub(r"\s+", " ", node.sql("duckdb")))
+    return "count" if isinstance(node, exp.Count) else re.sub(r"\s+", " ", node.sql("duckdb")), node
 
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     """Items whose names differ: a second one of the same name gets a number."""
     taken: set[str] = set()
     out = []
-    for item in items:
-        name, number = item.name, 1
+    for given, node in items:
+        name, number = given, 1
         while name in taken:
-            name, number = f"{item.name}_{number}", number + 1
+            name, number = f"{given}_{number}", number + 1
         taken.add(name)
-        out.append(Item(item.node, name))
+        out.append((name, node))
     return tuple(out)
 
 
@@ -257,8 +253,8 @@ def _whole(node: Any) -> int | None:
 def _sets(group: Any, items: Sequence[Item], schema: Schema) -> tuple[tuple[str, ...], ...]:
     """The grouping sets: of several parts every combination, as SQL has it."""
     if group.args.get("all"):
-        keys = [item.node for item in items if isinstance(item.node, exp.Column | exp.Case)]
-        return (tuple(name for node in keys for name in _names(node, items, schema)),)
+        keys = [tree for _, tree in items if isinstance(tree, exp.Column | exp.Case)]
+        return (tuple(name for tree in keys for name in _names(tree, items, schema)),)
     parts = []
     for node in group.expressions:
         parts.append(_part(node, items, schema))
@@ -290,9 +286,9 @@ def _names(node: Any, items: Sequence[Item], schema: Schema) -> tuple[str, ...]:
     if isinstance(node, exp.Paren):
         return _names(node.this, items, schema)
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(items):
-        node = items[int(node.name) - 1].node
+        _, node = items[int(node.name) - 1]
     if isinstance(node, exp.Column):
-        aliased = [item.node for item in items if item.name.lower() == node.name.lower()]
+        aliased = [tree for name, tree in items if name.lower() == node.name.lower()]
         named = any(name.lower() == node.name.lower() for name in schema.names)
         if aliased and not named and isinstance(aliased[0], exp.Column | exp.Case):
             node = aliased[0]

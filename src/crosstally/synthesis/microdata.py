@@ -60,12 +60,8 @@ _COPIED = 0.5
 """How often a row that moves becomes a copy: PrivSyn's half."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
-    """A table that rows should have: its attributes by position, and its counts, which add up to the rows."""
-
-    axes: tuple[int, ...]
-    counts: Floats
+Wanted = tuple[tuple[int, ...], Floats]
+"""A table that rows should have: its attributes by position, and its counts, which add up to the rows."""
 
 
 def whole(counts: Floats, total: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -135,22 +131,23 @@ def fitted(
 
 def _cells(codes: NDArray[np.int32], table: Wanted) -> NDArray[np.intp]:
     """The cell of each row, by its number."""
-    return np.asarray(np.ravel_multi_index(tuple(codes[:, axis] for axis in table.axes), table.counts.shape))
+    axes, counts = table
+    return np.asarray(np.ravel_multi_index(tuple(codes[:, axis] for axis in axes), counts.shape))
 
 
 def _distance(codes: NDArray[np.int32], tables: Sequence[Wanted]) -> float:
     """The sum of all differences."""
-    held = (np.bincount(_cells(codes, table), minlength=table.counts.size) for table in tables)
-    return sum(float(np.abs(each - table.counts.ravel()).sum()) for each, table in zip(held, tables, strict=True))
+    held = (np.bincount(_cells(codes, table), minlength=table[1].size) for table in tables)
+    return sum(float(np.abs(each - counts.ravel()).sum()) for each, (_, counts) in zip(held, tables, strict=True))
 
 
 def _move(codes: NDArray[np.int32], table: Wanted, step: float, random: np.random.Generator) -> None:
-    shape, axes = table.counts.shape, list(table.axes)
+    axes, counts = table
     cells = _cells(codes, table)
-    held = np.bincount(cells, minlength=table.counts.size)
-    lacking = step * (table.counts.ravel() - held)
+    held = np.bincount(cells, minlength=counts.size)
+    lacking = step * (counts.ravel() - held)
     given = _rounded(np.maximum(-lacking, 0.0), random)
-    taken = np.repeat(np.arange(table.counts.size), _rounded(np.maximum(lacking, 0.0), random))
+    taken = np.repeat(np.arange(counts.size), _rounded(np.maximum(lacking, 0.0), random))
     if not len(taken) or not given.any():
         return
     order = random.permutation(len(codes))
@@ -163,7 +160,7 @@ def _move(codes: NDArray[np.int32], table: Wanted, step: float, random: np.rando
     copied = (random.random(number) < _COPIED) & (held[taken] > 0)
     models = order[starts[taken[copied]] + (random.random(int(copied.sum())) * held[taken[copied]]).astype(np.intp)]
     codes[movers[copied]] = codes[models]
-    for axis, values in zip(axes, np.unravel_index(taken, shape), strict=True):
+    for axis, values in zip(axes, np.unravel_index(taken, counts.shape), strict=True):
         codes[movers, axis] = values
 
 
@@ -344,7 +341,7 @@ def sampled_rows(
     along = {(position[a], position[b]): values for (a, b), values in pairs.items()}
     codes = drawn(order, [answers[name,].values for name in schema.names], along, rows, random)
     fitting = [
-        Wanted(tuple(position[name] for name in names), _scaled(answer.values, rows))
+        (tuple(position[name] for name in names), _scaled(answer.values, rows))
         for names, answer in answers.items()
         if answer.values.sum() > 0
     ]
