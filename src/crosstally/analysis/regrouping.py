@@ -85,21 +85,13 @@ def level_in_text(attribute: str, level: str) -> str:
     return f"{_quoted(attribute, ':')}: {_quoted(level)}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A piece of the text: its kind is ``sign``, ``text`` or ``end``."""
-
-    kind: str
-    text: str
-    position: int
-
-    def __str__(self) -> str:
-        return "the end" if self.kind == "end" else shown(self.text)
+_Piece = tuple[str, str, int]
+"""A piece of a text: its kind (``sign``, ``text`` or ``end``), its own text, and its position."""
 
 
 def _pieces(text: str, place: int) -> list[_Piece]:
     pieces: list[_Piece] = []
-    while not pieces or pieces[-1].kind != "end":
+    while not pieces or pieces[-1][0] != "end":
         match = _PIECE.match(text, place)
         if match is None:  # only a quote can be left
             quote = len(text) - len(text[place:].lstrip()) + 1
@@ -107,7 +99,7 @@ def _pieces(text: str, place: int) -> list[_Piece]:
         kind, place = match.lastgroup or "end", match.end()
         found, position = match[kind].strip(), match.start(kind) + 1
         found = _unquoted(found) if kind == "quoted" else BIN.sub(bin_label, found) if kind == "bin" else found
-        pieces.append(_Piece(kind if kind in ("sign", "end") else "text", found, position))
+        pieces.append((kind if kind in ("sign", "end") else "text", found, position))
     return pieces
 
 
@@ -116,23 +108,27 @@ def _read(pieces: Sequence[_Piece]) -> str | Groups:
     left = deque(pieces)
 
     def wrong(expected: str) -> QueryError:
-        return QueryError(f"{where_in_text(left[0].position)}expected {expected}, got {left[0]}")
+        kind, found, position = left[0]
+        got = "the end" if kind == "end" else shown(found)
+        return QueryError(f"{where_in_text(position)}expected {expected}, got {got}")
 
     def taken(sign: str) -> bool:
-        found = left[0].kind == "sign" and left[0].text == sign
+        found = left[0][:2] == ("sign", sign)
         if found:
             left.popleft()
         return found
 
     def text(expected: str) -> str:
-        if left[0].kind != "text" or not left[0].text:
+        kind, found, _ = left[0]
+        if kind != "text" or not found:
             raise wrong(expected)
-        return left.popleft().text
+        left.popleft()
+        return found
 
     groups: list[tuple[str, tuple[str, ...]]] = []
     while not groups or taken(";"):
         name = text("a group" if groups else "a group or a level")
-        if not groups and left[0].kind == "end":
+        if not groups and left[0][0] == "end":
             return name
         if not taken("="):
             raise wrong(f"'=' after {shown(name)}")
@@ -140,7 +136,7 @@ def _read(pieces: Sequence[_Piece]) -> str | Groups:
         while taken(","):
             labels.append(text("a value"))
         groups.append((name, tuple(labels)))
-    if left[0].kind != "end":
+    if left[0][0] != "end":
         raise wrong("',', ';' or the end")
     return tuple(groups)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 import crosstally as ct
 from crosstally.cli.interrupts import before_charge
-from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows, flag, option
+from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows, argument, flag, option
 from crosstally.cli.output.screen import amount, count, data, facts, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, QueryError
@@ -30,9 +28,9 @@ EXAMPLES = (
 
 Words = Annotated[
     list[str],
-    typer.Argument(
-        metavar="[SOURCE] QUESTION",
-        help="The source is a file, a folder or a glob; leave it out when nothing is spent. The question says "
+    argument(
+        "[SOURCE] QUESTION",
+        "The source is a file, a folder or a glob; leave it out when nothing is spent. The question says "
         "which rows to count, '25 <= age < 35 and sex = Female', or what to add up, 'total(children) "
         "where sex = Female'.",
     ),

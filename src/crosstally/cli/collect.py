@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from crosstally.cli import interrupts
-from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output, flag, option
+from crosstally.cli.options import Epsilon, Force, Json, Quiet, argument, check_output, flag, option
 from crosstally.cli.output.screen import data, number_of, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, CrosstallyError
@@ -37,7 +35,7 @@ EXAMPLES = {
     "release": ("crosstally collect release usage.protocol.json usage.reports -o usage.release.parquet",),
 }
 
-ProtocolFile = Annotated[Path, typer.Argument(metavar="PROTOCOL", help="A protocol file.")]
+ProtocolFile = Annotated[Path, argument("PROTOCOL", "A protocol file.")]
 TokenFiles = Annotated[
     list[Path] | None, option("FILE", "The tokens that were handed out, if the protocol uses them; may be repeated.")
 ]
@@ -45,7 +43,7 @@ OutputFile = Annotated[Path, option("FILE", "The file to write.", "--output", "-
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The reviewed schema of a person's row.")],
+    schema: Annotated[Path, argument("SCHEMA", "The reviewed schema of a person's row.")],
     *,
     people: Annotated[int, option("N", "About how many people will report.", min=1)],
     epsilon: Epsilon = None,
@@ -131,9 +129,7 @@ def _read_tokens(protocol: Protocol, paths: list[Path] | None) -> Tokens | None:
 
 def report(
     protocol: ProtocolFile,
-    row: Annotated[
-        str, typer.Argument(metavar="ROW", help="The person's values: a JSON object, or a file that holds one.")
-    ],
+    row: Annotated[str, argument("ROW", "The person's values: a JSON object, or a file that holds one.")],
     *,
     store: Annotated[
         Path, option("FILE", "The file in which this device keeps its reports, so that each is drawn only once.")
@@ -196,9 +192,7 @@ def _read_row(given: str) -> dict[str, Any]:
 
 def simulate(
     protocol: ProtocolFile,
-    rows: Annotated[
-        str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob with one row for each person.")
-    ],
+    rows: Annotated[str, argument("ROWS", "A file, a folder or a glob with one row for each person.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
@@ -256,7 +250,7 @@ def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
 
 def release(
     protocol: ProtocolFile,
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORTS", help="Files of reports. A report has 37 bytes.")],
+    reports: Annotated[list[Path], argument("REPORTS", "Files of reports. A report has 37 bytes.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,

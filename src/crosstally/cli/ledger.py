@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import crosstally as ct
 from crosstally.budget import Neighbours, decimal_text
 from crosstally.cli.options import (
@@ -17,6 +15,7 @@ from crosstally.cli.options import (
     Quiet,
     Relation,
     Rows,
+    argument,
     check_output,
     flag,
     option,
@@ -39,11 +38,11 @@ EXAMPLES = {
     "anchor": ("crosstally ledger anchor people.ledger > elsewhere/people.anchor",),
 }
 
-LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
+LedgerFile = Annotated[Path, argument("LEDGER", "A ledger file.")]
 
 
 def create(
-    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
+    ledger: Annotated[Path, argument("LEDGER", "The file to create.")],
     *,
     schema: Annotated[Path, option("FILE", "The reviewed schema of the table.")],
     budget: BudgetOptions,
@@ -134,7 +133,7 @@ def verify(
 
 def export(
     ledger: LedgerFile,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of a spend, as `ledger show` lists it.")],
+    key: Annotated[str, argument("KEY", "The name of a spend, as `ledger show` lists it.")],
     *,
     output: Annotated[Path, option("FILE", "The release file to write.", "--output", "-o")],
     rows: Rows = None,

@@ -44,6 +44,7 @@ __all__ = [
     "Tables",
     "Ways",
     "WorkloadOptions",
+    "argument",
     "budget_option",
     "check_output",
     "check_reviewed",
@@ -57,6 +58,11 @@ __all__ = [
 def option(metavar: str | None, words: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
     """An option: what stands for its value in ``--help``, what that says of it, and the panel that it stands in."""
     return typer.Option(*names, metavar=metavar, help=words, rich_help_panel=panel, **limits)
+
+
+def argument(metavar: str, words: str, **more: Any) -> Any:
+    """An argument: what stands for it in ``--help``, and what that says of it."""
+    return typer.Argument(metavar=metavar, help=words, **more)
 
 
 def flag(words: str, *names: str, panel: str | None = None) -> Any:
@@ -90,7 +96,7 @@ Tables = Annotated[list[str] | None, _tables_option("NAMES", "A table, such as '
 Rows = Annotated[int | None, budget_option("N", "The number of rows. Give it only if it is public.")]
 Json = Annotated[bool, flag("Print JSON, for programs to read.", "--json")]
 Quiet = Annotated[bool, flag("Print errors only.", "--quiet", "-q")]
-ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
+ReleaseArgument = Annotated[Path, argument("RELEASE", "A release file.")]
 Output = Annotated[Path | None, option("FILE", "The file to write; stdout by default.", "--output", "-o")]
 Raw = Annotated[bool, flag("Write CSV labels unchanged, even if a spreadsheet would take them for formulas.", "--raw")]
 Force = Annotated[bool, flag("Overwrite a file that exists.", "--force")]

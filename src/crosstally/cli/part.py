@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 import crosstally as ct
-from crosstally.cli.options import Force, Quiet, check_output, check_reviewed, option
+from crosstally.cli.options import Force, Quiet, argument, check_output, check_reviewed, option
 from crosstally.cli.output.screen import facts, people, progress_of_reading
 from crosstally.cli.source_options import DatabaseOptions, ReadingOptions, settled
 from crosstally.schema import Schema
@@ -27,8 +25,7 @@ EXAMPLES = (
 
 def part(
     source: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: the whole source, the same for every share."),
+        list[str] | None, argument("SOURCE", "Files, a folder or a glob: the whole source, the same for every share.")
     ] = None,
     *,
     plan: Annotated[Path, option("FILE", "The approved plan. It must have one stage.")],

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, exact
 from crosstally.cli.options import (
@@ -19,6 +17,7 @@ from crosstally.cli.options import (
     PlanOptions,
     Quiet,
     Relation,
+    argument,
     budget_option,
     check_output,
     check_reviewed,
@@ -72,7 +71,7 @@ PlanOutput = Annotated[
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema of the table.")],
+    schema: Annotated[Path, argument("SCHEMA", "The schema of the table.")],
     *,
     spend: BudgetOptions,
     target_error: TargetError = None,

@@ -13,8 +13,6 @@ from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
@@ -26,6 +24,7 @@ from crosstally.cli.options import (
     Quiet,
     Relation,
     Rows,
+    argument,
     check_output,
     check_reviewed,
     option,
@@ -81,8 +80,7 @@ class ReleaseOptions:
 
 def release(
     source: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: CSV, Parquet, Excel, SPSS ..."),
+        list[str] | None, argument("SOURCE", "Files, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
     ] = None,
     *,
     files: ReleaseOptions,

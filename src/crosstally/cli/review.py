@@ -11,7 +11,7 @@ import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.interrupts import has_window
-from crosstally.cli.options import Delta, Quiet, Tables, Ways, option, read_tables
+from crosstally.cli.options import Delta, Quiet, Tables, Ways, argument, option, read_tables
 from crosstally.cli.output.screen import Screen, people, progress
 from crosstally.cli.source_options import ReadingOptions, Source, SourceOptions, settled, source_and_schema
 from crosstally.errors import WorkloadError
@@ -31,9 +31,7 @@ EXAMPLES = (
 
 def review(
     source: Source = None,
-    schema: Annotated[
-        Path | None, typer.Argument(metavar="SCHEMA", help="The schema to review.", show_default=False)
-    ] = None,
+    schema: Annotated[Path | None, argument("SCHEMA", "The schema to review.", show_default=False)] = None,
     *,
     epsilon: Annotated[
         str, option("NUMBER", "The ε of the planned release; the page shows the error to expect from it.")

@@ -7,10 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from crosstally.budget import Budget
-from crosstally.cli.options import CheckFailedError, Force, Json, Output, Quiet, check_output, option
+from crosstally.cli.options import CheckFailedError, Force, Json, Output, Quiet, argument, check_output, option
 from crosstally.cli.output.screen import (
     Screen,
     data,
@@ -208,8 +206,7 @@ def _label_and_rows(label: str, rows: int) -> str:
 def check(
     source: Source = None,
     schema: Annotated[
-        Path | None,
-        typer.Argument(metavar="SCHEMA", help="The schema to check the source against.", show_default=False),
+        Path | None, argument("SCHEMA", "The schema to check the source against.", show_default=False)
     ] = None,
     *,
     written: ReadingOptions,

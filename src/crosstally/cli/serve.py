@@ -7,9 +7,7 @@ from pathlib import Path
 from socket import socket as Socket  # noqa: N812 - the name is that of what is opened
 from typing import Annotated
 
-import typer
-
-from crosstally.cli.options import option
+from crosstally.cli.options import argument, option
 from crosstally.cli.output.screen import people
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
@@ -24,7 +22,7 @@ EXAMPLES = (
 
 
 def serve(
-    release: Annotated[Path | None, typer.Argument(metavar="RELEASE", help="A release file.")] = None,
+    release: Annotated[Path | None, argument("RELEASE", "A release file.")] = None,
     *,
     design: Annotated[
         Path | None, option("SCHEMA", "Instead of showing a release, plan one for this schema; no data is read.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from crosstally.cli.options import flag, option
+from crosstally.cli.options import argument, flag, option
 from crosstally.cli.output.screen import printable
 from crosstally.errors import AmbiguousNumbersError, SchemaError, SourceError
 
@@ -26,9 +26,7 @@ _reading_option = partial(option, panel="How the source is written")
 _DATABASE = "A database or Spark, instead of SOURCE"
 _database_option = partial(option, panel=_DATABASE)
 
-Source = Annotated[
-    str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
-]
+Source = Annotated[str | None, argument("SOURCE", "A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")]
 _NAMED = {"tab": "\t", "\\t": "\t", "none": "", "blank": " ", "space": " "}
 _ANSWERS = {"p": ".", "c": ","}
 

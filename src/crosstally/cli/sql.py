@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import crosstally as ct
-from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output, option
+from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, argument, check_output, option
 from crosstally.cli.output.encoding import deliver
 from crosstally.cli.output.screen import data, grid, printable, progress, significant
 from crosstally.errors import CrosstallyError
@@ -36,7 +36,7 @@ class SqlFormat(StrEnum):
 
 def sql(
     release: ReleaseArgument,
-    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT; any name may follow FROM.")],
+    statement: Annotated[str, argument("SELECT", "One SELECT; any name may follow FROM.")],
     *,
     format: Annotated[  # noqa: A002
         SqlFormat | None,

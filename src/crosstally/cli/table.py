@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import crosstally as ct
-from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output, flag, option
+from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, argument, check_output, flag, option
 from crosstally.cli.output.encoding import deliver
 from crosstally.cli.output.screen import UNBOUNDED, Screen, data, number_of, people, progress
 from crosstally.errors import CrosstallyError
@@ -76,8 +76,7 @@ FormatName = Annotated[
 def table(
     release: ReleaseArgument,
     attributes: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ATTRIBUTE]", help="The attributes of the table; none gives the number of rows."),
+        list[str] | None, argument("[ATTRIBUTE]", "The attributes of the table; none gives the number of rows.")
     ] = None,
     *,
     where: Where = None,

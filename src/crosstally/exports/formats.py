@@ -136,9 +136,7 @@ class Cell:
 def labelled_cells(marginal: Marginal, *, level: float | None = None) -> Iterator[Cell]:
     """The cells of a table, the last attribute fastest; intervals are of 95% where no level is asked."""
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
-    ends = marginal.interval() if level is None else marginal.interval(level)
-    numbers = (marginal.values, marginal.std_error, *ends)
-    for own, *each in zip(labels, *(array.ravel().tolist() for array in numbers), strict=True):
+    for own, *each in zip(labels, *(array.ravel().tolist() for array in _numbers(marginal, level)), strict=True):
         yield Cell(own, *each)
 
 
@@ -147,17 +145,20 @@ def measures(marginal: Marginal, *, level: float | None = None) -> list[list[flo
 
     Intervals are 95% sure unless a level is said.
     """
-    low, high = marginal.interval() if level is None else marginal.interval(level)
-    arrays = (marginal.values, marginal.std_error, low, high)
+    arrays = _numbers(marginal, level)
     return [[known(without_dust(number)) for number in array.ravel().tolist()] for array in arrays]
+
+
+def _numbers(marginal: Marginal, level: float | None) -> tuple[Floats, ...]:
+    ends = marginal.interval() if level is None else marginal.interval(level)
+    return marginal.values, marginal.std_error, *ends
 
 
 def pieces(marginal: Marginal, *, level: float | None = None) -> Iterator[tuple[list[NDArray[np.intp]], list[Floats]]]:
     """The codes of each attribute and the numbers of each of ``MEASURES``, some cells at a time, for large files."""
     import numpy as np  # here: the terminal draws cells, and starts without it
 
-    ends = marginal.interval() if level is None else marginal.interval(level)
-    numbers = [np.asarray(each).reshape(-1) for each in (marginal.values, marginal.std_error, *ends)]
+    numbers = [np.asarray(each).reshape(-1) for each in _numbers(marginal, level)]
     for start in range(0, marginal.values.size, _ROWS):
         indices = np.arange(start, min(start + _ROWS, marginal.values.size))
         codes = list(np.unravel_index(indices, marginal.values.shape)) if marginal.values.ndim else []

@@ -21,7 +21,7 @@ tables that contradict each other settle.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ __all__ = [
     "SyntheticData",
     "Tables",
     "Wanted",
+    "batches",
     "distances",
     "drawing_order",
     "drawn",
@@ -331,7 +332,8 @@ def sampled_rows(
         raise QueryError(f"rows times attributes must be at most {_MOST_CODES:,}, got {rows * len(schema.names):,}")
     random, position = np.random.default_rng(seed), schema.positions
     fits = [names for names in wanted if len(names) >= 2 and math.prod(schema.sizes(names)) <= _LARGEST_TABLE]
-    answers = _answered(schema, tables, [*((name,) for name in schema.names), *dict.fromkeys(fits)])
+    asked = batches(schema, [*((name,) for name in schema.names), *dict.fromkeys(fits)])
+    answers = {names: answer for batch in asked for names, answer in zip(batch, tables(batch), strict=True)}
     pairs = {names: answers[names].values for names in answers if len(names) == 2}
     links = {names: max(0.0, float(mutual_informations(values[None])[0])) for names, values in pairs.items()}
     if len(answers) > _MOST_TABLES:
@@ -354,20 +356,19 @@ def _scaled(values: Floats, rows: int) -> Floats:
     return np.asarray(kept * (rows / kept.sum()))
 
 
-def _answered(schema: Schema, tables: Tables, wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], Marginal]:
-    """The tables, asked for in batches."""
-    out: dict[tuple[str, ...], Marginal] = {}
+def batches(schema: Schema, tables: Iterable[tuple[str, ...]], most: int = _BATCH) -> Iterator[list[tuple[str, ...]]]:
+    """The tables in their order, as many at once as have at most so many cells together; a larger one comes alone."""
     batch: list[tuple[str, ...]] = []
     cells = 0
-    for names in (*wanted, None):
-        size = 0 if names is None else math.prod(schema.sizes(names))
-        if batch and (names is None or cells + size > _BATCH):
-            out.update(zip(batch, tables(batch), strict=True))
+    for names in tables:
+        size = math.prod(schema.sizes(names))
+        if batch and cells + size > most:
+            yield batch
             batch, cells = [], 0
-        if names is not None:
-            batch.append(names)
-            cells += size
-    return out
+        batch.append(names)
+        cells += size
+    if batch:
+        yield batch
 
 
 def distances(

@@ -22,11 +22,10 @@ from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.answering import MOST, sql_bytes
 from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
-from crosstally.browser.explorer.view import read_level
+from crosstally.browser.explorer.view import condition_of, read_level
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.exports.formats import Format, Written, written
 from crosstally.exports.json_tables import codes_of, json_stat_metadata, measure_name
-from crosstally.query.question import cells_in_words
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["PREFIX", "Stream", "router"]
@@ -185,7 +184,7 @@ def read_selection(
 ) -> tuple[tuple[str, ...], str, Regrouping, dict[str, str]]:
     """The attributes of a table in the order named, the condition, values put together, and other parameters."""
     names: list[str] = []
-    parts: list[str] = []
+    chosen: list[tuple[Attribute, list[bool]]] = []
     regrouped: list[tuple[str, str]] = []
     options: dict[str, str] = {}
     measure = measure_name(schema.names)
@@ -204,15 +203,10 @@ def read_selection(
             continue
         schema.check([*names, name])
         names.append(name)
-        chosen = _chosen(schema[name], value)
-        if not all(chosen):
-            parts.append(cells_in_words(schema[name], [int(each) for each in chosen]))
-    where = options.get("where", "").strip()
-    if where:
-        parts.append(f"({where})" if parts else where)
+        chosen.append((schema[name], _chosen(schema[name], value)))
     regrouping = read_regrouping(regrouped, schema)
     regrouping.check(names)
-    return tuple(names), " and ".join(parts), regrouping, options
+    return tuple(names), condition_of(chosen, options.get("where", "").strip()), regrouping, options
 
 
 def _chosen(attribute: Attribute, given: str) -> list[bool]:

@@ -28,6 +28,7 @@ from crosstally.releases.release import Release
 from crosstally.releases.statement import installed_versions
 from crosstally.reliability import PUBLISHED
 from crosstally.schema import Attribute, Schema
+from crosstally.synthesis.microdata import batches
 
 __all__ = ["release_page", "strongest_associations"]
 
@@ -36,7 +37,6 @@ text = texts_of("page")
 _BARS = 24  # of a chart; of more values the most frequent are drawn
 _LISTED = 100  # values in the table below a chart
 _ASSOCIATIONS = 15  # pairs that a page lists. Chosen: what a reader takes in at once
-_BATCH = 2_000_000  # cells of pairs that are answered at once
 _LARGEST_PAIR = 200_000  # cells; a larger table has too few people in a cell to say anything
 _MOST_PAIRS = 20_000  # limits time: all pairs of 200 attributes. Later ones are not ranked
 _WIDTH = 380  # of the bars, in pixels
@@ -94,24 +94,11 @@ def strongest_associations(release: Release, number: int) -> tuple[list[tuple[tu
     pairs = [names for names in combinations(schema.names, 2) if math.prod(schema.sizes(names)) <= _LARGEST_PAIR]
     pairs = [names for names, known in zip(pairs, release.estimate.covered(pairs), strict=True) if known][:_MOST_PAIRS]
     found: list[tuple[float, Marginal]] = []
-    for batch in _batches(release, pairs):
+    for batch in batches(schema, pairs):
         found += [(float(squared_v(each.values[None])[0]), each) for each in release.marginals(batch)]
         found = sorted(found, key=lambda pair: -pair[0])[:number]
     out = [(each.attributes, cramers_v(each)) for _, each in found]
     return sorted(out, key=lambda each: -each[1].value), len(pairs)
-
-
-def _batches(release: Release, pairs: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    out: list[list[tuple[str, str]]] = []
-    cells = _BATCH
-    for names in pairs:
-        size = math.prod(release.schema.sizes(names))
-        if cells + size > _BATCH:
-            out.append([])
-            cells = 0
-        out[-1].append(names)
-        cells += size
-    return out
 
 
 def _commands(schema: Schema, file_name: str) -> Iterator[str]:
