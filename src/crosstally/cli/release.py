@@ -115,19 +115,19 @@ def release(
             currency = _currency(files.ledger, paths)
             approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
-    with _paying(approved, paths, files.ledger) as account:
-        measure = partial(run, schema=read, rows=rows, ledger=account.ledger, key=key, work_dir=files.work_dir)
+    with _paying(approved, paths, files.ledger) as (ledger, created):
+        measure = partial(run, schema=read, rows=rows, ledger=ledger, key=key, work_dir=files.work_dir)
 
         def measured(reading: Reading) -> ct.Release:
             with progress_of_reading("counting", found, quiet=silent) as tell:
                 return measure(found, approved, reading=reading, progress=tell)
 
         released = settled(measured, reading, quiet=silent)
-        _save(released, target, account, key)
+        _save(released, target, ledger, key)
         if json:
-            _print_summary(released, account, target, key)
+            _print_summary(released, ledger, target, key)
         elif not quiet:
-            _tell_summary(released, account, target, key)
+            _tell_summary(released, ledger, target, key, created=created)
 
 
 # What to measure
@@ -181,26 +181,18 @@ def _currency(given: Path | None, source: list[str]) -> str | None:
     return ct.Ledger.open(path).currency if given or path.exists() else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
-    """The ledger that pays; ``created`` is true for a new ledger."""
+def _standing(ledger: ct.Ledger, key: str) -> tuple[Fraction, Fraction, Budget]:
+    """The cost of all stages of the release with this key, what is left of the cap, and the cap."""
+    from crosstally.plans.request import cost_of_stages
 
-    ledger: ct.Ledger
-    path: Path
-    created: bool
-
-    def standing(self, key: str) -> tuple[Fraction, Fraction, Budget]:
-        """The cost of all stages of the release with this key, what is left of the cap, and the cap."""
-        from crosstally.plans.request import cost_of_stages
-
-        cap, entries = self.ledger.standing()
-        cost = cost_of_stages(key, {entry.key: entry.cost for entry in entries})
-        return cost, cap.amount - sum((entry.cost for entry in entries), Fraction(0)), cap
+    cap, entries = ledger.standing()
+    cost = cost_of_stages(key, {entry.key: entry.cost for entry in entries})
+    return cost, cap.amount - sum((entry.cost for entry in entries), Fraction(0)), cap
 
 
 @contextlib.contextmanager
-def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
-    """The given ledger, or the one beside the source, which may be new; a new one is removed if nothing was spent.
+def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[tuple[ct.Ledger, bool]]:
+    """The given ledger, or the one beside the source, and whether it is new; a new one is removed if nothing was spent.
 
     A ledger that is named exists: a misspelt name would open an account with a cap of its own for the same people.
     """
@@ -214,7 +206,7 @@ def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[_A
     else:
         ledger = ct.Ledger.open(path, before_charge=before_charge)
     try:
-        yield _Account(ledger, path, created)
+        yield ledger, created
     finally:
         if created:
             ledger.remove_unused()
@@ -248,31 +240,28 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 # Spend and save
 
 
-def _save(released: ct.Release, target: Path, account: _Account, key: str) -> None:
+def _save(released: ct.Release, target: Path, ledger: ct.Ledger, key: str) -> None:
     """Write the file; if that fails, say how to write it again without paying again."""
     try:
         released.save(target)
     except (OSError, CrosstallyError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        again = (
-            f"; it is paid for: crosstally ledger export {account.path} {key} -o FILE"
-            if account.standing(key)[0]
-            else ""
-        )
+        paid, *_ = _standing(ledger, key)
+        again = f"; it is paid for: crosstally ledger export {ledger.path} {key} -o FILE" if paid else ""
         raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
 
 
-def _print_summary(released: ct.Release, account: _Account, target: Path, key: str) -> None:
+def _print_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: str) -> None:
     from crosstally.releases.publication import rows_in_doubt
 
-    cost, remaining, _ = account.standing(key)
+    cost, remaining, _ = _standing(ledger, key)
     doubt = rows_in_doubt(released)
     print_json(
         {
             "release": str(target),
-            "ledger": str(account.path) if cost else None,
+            "ledger": str(ledger.path) if cost else None,
             "key": key if cost else None,
-            "currency": account.ledger.currency,
+            "currency": ledger.currency,
             "cost": decimal_text(cost),
             "remaining": decimal_text(remaining),
             "tables": len(released.measurements),
@@ -283,26 +272,26 @@ def _print_summary(released: ct.Release, account: _Account, target: Path, key: s
     )
 
 
-def _tell_summary(released: ct.Release, account: _Account, target: Path, key: str) -> None:
+def _tell_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: str, *, created: bool) -> None:
     from crosstally.releases.publication import rows_in_doubt
     from crosstally.releases.statement import caveats
 
     tables = number_of(len(released.measurements), "table", "tables")
-    numbers = sum(each.values.size for each in released.measurements)
-    lines = [("measured", f"{tables} ({numbers:,} counts) with the {released.statement.strategy} strategy")]
-    cost, remaining, cap = account.standing(key)
+    counts = number_of(sum(each.values.size for each in released.measurements), "count", "counts")
+    lines = [("measured", f"{tables} ({counts}) with the {released.statement.strategy} strategy")]
+    cost, remaining, cap = _standing(ledger, key)
     if cost:
-        currency = account.ledger.currency
+        currency = ledger.currency
         lines.append(("cost", f"{amount(cost, currency)}, recorded as {key}; {amount(remaining, currency)} remains"))
-        new = f" (new; its cap is what was just spent, {cap})" if account.created else ""
-        lines.append(("ledger", f"{account.path}{new}"))
+        new = f" (new; its cap is what was just spent, {cap})" if created else ""
+        lines.append(("ledger", f"{ledger.path}{new}"))
     else:
         lines.append(("cost", "nothing: no row was read"))
     names = " ".join(f"'{name}'" if " " in name else name for name in released.schema.names[:2])
     lines += [("written", str(target)), ("next", f"crosstally table {target} {names}")]
     screen = people()
     screen.put_table(facts(lines))
-    if cost and account.created:
+    if cost and created:
         screen.say(
             "Nothing more can be spent on these rows. To leave room, create the ledger first, with a higher cap: "
             "crosstally ledger create; or raise it: crosstally ledger raise.",
@@ -311,7 +300,7 @@ def _tell_summary(released: ct.Release, account: _Account, target: Path, key: st
     for sentence in caveats(released.schema):
         screen.say(sentence)
     if doubt := rows_in_doubt(released):
-        again = shlex.join(["crosstally", "ledger", "export", str(account.path), key, "-o", "FILE"])
+        again = shlex.join(["crosstally", "ledger", "export", str(ledger.path), key, "-o", "FILE"])
         fact = released.schema.public_rows is not None
         remedy = "correct the facts of the schema" if fact else f"write them again without it, free: {again}"
         screen.say(f"Warning: {doubt}. If it is wrong, {remedy}")
