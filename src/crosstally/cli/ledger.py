@@ -199,7 +199,6 @@ def anchor(ledger: LedgerFile) -> None:
 
 
 def _print(ledger: ct.Ledger) -> None:
-
     print_json(
         {
             "ledger": str(ledger.path),

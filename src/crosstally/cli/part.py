@@ -63,7 +63,6 @@ def part(
 
 
 def _tell(output: Path, plan: Path, share: str) -> None:
-
     screen = people()
     after = f"when all shares are counted: crosstally release --parts GLOB --plan {plan} --ledger FILE -o FILE"
     screen.put_table(facts([("counted", f"share {share}"), ("written", str(output)), ("next", after)]))

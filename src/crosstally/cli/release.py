@@ -158,7 +158,6 @@ def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: 
 
 
 def _approved(path: Path, given: list[str]) -> ct.Plan:
-
     if given:
         raise PlanError(f"a plan fixes budget, tables and strategy: leave out {', '.join(given)}, or --plan")
     planned = ct.Plan.load(path)

@@ -67,7 +67,6 @@ def sql(
 
 
 def _show(answer: SqlAnswer) -> None:
-
     numbers = {name for name, column in answer.columns.items() if not any(isinstance(cell, str) for cell in column)}
     table = grid(*answer.columns, left=0)
     for column, name in zip(table.columns, answer.columns, strict=True):
