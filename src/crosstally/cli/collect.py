@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+import crosstally as ct
 from crosstally.cli import interrupts
-from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
+from crosstally.cli.options import Epsilon, Force, Json, Quiet, argument, check_output, flag, option
+from crosstally.cli.output.screen import data, number_of, print_json, progress, progress_of_reading
+from crosstally.cli.output.screen import people as _people  # a collection has people of its own
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
@@ -22,61 +23,37 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from crosstally.local.collector import Collector
-    from crosstally.local.protocol import Protocol, Tokens
 
-__all__ = [
-    "PLAN_EXAMPLES",
-    "RELEASE_EXAMPLES",
-    "REPORT_EXAMPLES",
-    "SIMULATE_EXAMPLES",
-    "TOKENS_EXAMPLES",
-    "plan",
-    "release",
-    "report",
-    "simulate",
-    "tokens",
-]
+__all__ = ["EXAMPLES", "plan", "release", "report", "simulate", "tokens"]
 
-PLAN_EXAMPLES = (
-    "crosstally collect plan usage.schema.json --epsilon 1 --people 1000000 --ways 3 -o usage.protocol.json",
-)
-TOKENS_EXAMPLES = ("crosstally collect tokens usage.protocol.json --number 1000000 -o usage.tokens",)
-REPORT_EXAMPLES = (
-    """crosstally collect report usage.protocol.json '{"country": "FR", "plan": "paid"}' --store device.json --cap 4""",
-)
-SIMULATE_EXAMPLES = ("crosstally collect simulate usage.protocol.json rows.csv -o usage.reports",)
-RELEASE_EXAMPLES = ("crosstally collect release usage.protocol.json usage.reports -o usage.release.parquet",)
+_ROW = """'{"country": "FR", "plan": "paid"}'"""
+EXAMPLES = {
+    "plan": ("crosstally collect plan usage.schema.json --epsilon 1 --people 1000000 --ways 3 -o usage.protocol.json",),
+    "tokens": ("crosstally collect tokens usage.protocol.json --number 1000000 -o usage.tokens",),
+    "report": (f"crosstally collect report usage.protocol.json {_ROW} --store device.json --cap 4",),
+    "simulate": ("crosstally collect simulate usage.protocol.json rows.csv -o usage.reports",),
+    "release": ("crosstally collect release usage.protocol.json usage.reports -o usage.release.parquet",),
+}
 
-ProtocolFile = Annotated[Path, typer.Argument(metavar="PROTOCOL", help="A protocol file.")]
+ProtocolFile = Annotated[Path, argument("PROTOCOL", "A protocol file.")]
 TokenFiles = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="The tokens that were handed out, if the protocol uses them; may be repeated."),
+    list[Path] | None, option("FILE", "The tokens that were handed out, if the protocol uses them; may be repeated.")
 ]
-OutputFile = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+OutputFile = Annotated[Path, option("FILE", "The file to write.", "--output", "-o")]
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The reviewed schema of a person's row.")],
+    schema: Annotated[Path, argument("SCHEMA", "The reviewed schema of a person's row.")],
     *,
-    people: Annotated[int, typer.Option(metavar="N", min=1, help="About how many people will report.")],
+    people: Annotated[int, option("N", "About how many people will report.", min=1)],
     epsilon: Epsilon = None,
-    ways: Annotated[
-        int, typer.Option(metavar="K", min=1, help="The number of attributes of the tables that matter most.")
-    ] = 2,
+    ways: Annotated[int, option("K", "The number of attributes of the tables that matter most.", min=1)] = 2,
     method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="residuals, views, calm, fourier, ...; by default the one with the least predicted error.",
-        ),
+        str, option("NAME", "residuals, views, calm, fourier, ...; by default the one with the least predicted error.")
     ] = "auto",
-    minimum: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Release nothing from fewer reports than this.")
-    ] = None,
+    minimum: Annotated[int | None, option("N", "Release nothing from fewer reports than this.", min=1)] = None,
     tokens: Annotated[
-        bool,
-        typer.Option("--tokens", help="Assign groups by one-time tokens, so that liars cannot choose their group."),
+        bool, flag("Assign groups by one-time tokens, so that liars cannot choose their group.", "--tokens")
     ] = False,
     output: OutputFile,
     force: Force = False,
@@ -84,16 +61,14 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Design a collection: a public protocol that says what every device is asked. Free: no data is read."""
-    from crosstally.cli.output.screen import people as screen_for_people
-    from crosstally.cli.output.screen import print_json, progress
-    from crosstally.local.protocol import design
-
     if epsilon is None:
         raise BudgetError("say how much privacy a report may spend: --epsilon")
     read = Schema.load(schema)
     check_output(output, force=force)
     with progress("planning", quiet=quiet or json):
-        made = design(read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum, tokens=tokens)
+        made = ct.local.design(
+            read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum, tokens=tokens
+        )
         low, high = made.predicted_error
     with writing(output):
         made.save(output)
@@ -101,7 +76,7 @@ def plan(
         facts = {"protocol": made.id, "method": made.method, "groups": len(made.groups), "minimum": made.minimum}
         print_json({**facts, "predicted_l2_error": [low, high]})
         return
-    screen = screen_for_people(quiet=quiet)
+    screen = _people(quiet=quiet)
     screen.say(f"Saved {output}: {made.method}, {len(made.groups):,} groups, at least {made.minimum:,} reports.")
     screen.say(
         f"A table over {ways} attributes is expected to be off by {100 * low:.2g}% to {100 * high:.2g}% of all people "
@@ -118,34 +93,29 @@ def plan(
 def tokens(
     protocol: ProtocolFile,
     *,
-    number: Annotated[int, typer.Option(metavar="N", min=1, help="The number of tokens: one for each person.")],
+    number: Annotated[int, option("N", "The number of tokens: one for each person.", min=1)],
     output: OutputFile,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Make one-time tokens to hand out, one to each person; the file is secret and stays with the collector."""
-    from crosstally.cli.output.screen import people
-    from crosstally.local.protocol import Protocol, Tokens
-
-    read = Protocol.load(protocol)
+    read = ct.local.Protocol.load(protocol)
     check_output(output, force=force)
-    made = Tokens.issue(read, number)
+    made = ct.local.Tokens.issue(read, number)
     with writing(output):
         made.save(output)
-    screen = people(quiet=quiet)
+    screen = _people(quiet=quiet)
     screen.say(f"Saved {output}: {number:,} tokens, one in a line. Each counts once: whoever has two counts twice.")
     screen.put(
         f"Next, on each device: crosstally collect report {protocol} ROW --token TOKEN --store FILE --cap NUMBER"
     )
 
 
-def _read_tokens(protocol: Protocol, paths: list[Path] | None) -> Tokens | None:
+def _read_tokens(protocol: ct.local.Protocol, paths: list[Path] | None) -> ct.local.Tokens | None:
     """The tokens of all files together."""
-    from crosstally.local.protocol import Tokens
-
-    found: Tokens | None = None
+    found: ct.local.Tokens | None = None
     for path in paths or ():
-        held = Tokens.load(path, protocol)
+        held = ct.local.Tokens.load(path, protocol)
         found = held if found is None else found.joined(held)
     if protocol.tokens and found is None:
         raise CrosstallyError("this protocol has tokens: name the file of those that were handed out (--tokens)")
@@ -154,29 +124,21 @@ def _read_tokens(protocol: Protocol, paths: list[Path] | None) -> Tokens | None:
 
 def report(
     protocol: ProtocolFile,
-    row: Annotated[
-        str, typer.Argument(metavar="ROW", help="The person's values: a JSON object, or a file that holds one.")
-    ],
+    row: Annotated[str, argument("ROW", "The person's values: a JSON object, or a file that holds one.")],
     *,
     store: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="The file in which this device keeps its reports, so that each is drawn only once."
-        ),
+        Path, option("FILE", "The file in which this device keeps its reports, so that each is drawn only once.")
     ],
-    cap: Annotated[str, typer.Option(metavar="NUMBER", help="The most ε that this device may ever spend.")],
+    cap: Annotated[str, option("NUMBER", "The most ε that this device may ever spend.")],
     token: Annotated[
-        str | None,
-        typer.Option(metavar="TOKEN", help="The one-time token, or a file that holds it, if the protocol uses tokens."),
+        str | None, option("TOKEN", "The one-time token, or a file that holds it, if the protocol uses tokens.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Draw a person's report, or print the one drawn earlier. Prints base64; it never prints the row."""
-    from crosstally.cli.output.screen import data, print_json
     from crosstally.local import client
-    from crosstally.local.protocol import Protocol
 
-    read, values = Protocol.load(protocol), _read_row(row)
+    read, values = ct.local.Protocol.load(protocol), _read_row(row)
     try:
         kept = client.FileStore(store)
         interrupts.before_charge()  # an interrupt between charge and report would lose the report
@@ -224,9 +186,7 @@ def _read_row(given: str) -> dict[str, Any]:
 
 def simulate(
     protocol: ProtocolFile,
-    rows: Annotated[
-        str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob with one row for each person.")
-    ],
+    rows: Annotated[str, argument("ROWS", "A file, a folder or a glob with one row for each person.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
@@ -237,12 +197,10 @@ def simulate(
     """Draw the reports that many people's devices would send, from a file of their rows."""
     import numpy as np
 
-    from crosstally.cli.output.screen import people, progress_of_reading
-    from crosstally.local.protocol import Protocol
     from crosstally.sources.kinds import source_of
     from crosstally.sources.source import Scan
 
-    read = Protocol.load(protocol)
+    read = ct.local.Protocol.load(protocol)
     held = _read_tokens(read, tokens)
     check_output(output, force=force)
     with progress_of_reading("drawing reports", rows, quiet=quiet) as tell:
@@ -250,10 +208,12 @@ def simulate(
         drawn = np.concatenate(list(_simulated(read, found, held)))
     with writing(output):
         write_bytes(output, drawn.tobytes())
-    people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")
+    _people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")
 
 
-def _simulated(protocol: Protocol, found: Iterable[Any], tokens: Tokens | None) -> Iterator[NDArray[Any]]:
+def _simulated(
+    protocol: ct.local.Protocol, found: Iterable[Any], tokens: ct.local.Tokens | None
+) -> Iterator[NDArray[Any]]:
     """The reports of each batch of rows, after a first empty batch; people take tokens in their order."""
     import numpy as np
 
@@ -266,7 +226,7 @@ def _simulated(protocol: Protocol, found: Iterable[Any], tokens: Tokens | None) 
         tokens = None if tokens is None else tokens.after(codes.shape[1])
 
 
-def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
+def _codes(protocol: ct.local.Protocol, batch: Any) -> NDArray[np.int64]:
     """The cells of all rows; rows with values outside the schema are encoded one by one, by the client's code."""
     import numpy as np
 
@@ -285,25 +245,21 @@ def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
 
 def release(
     protocol: ProtocolFile,
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORTS", help="Files of reports. A report has 37 bytes.")],
+    reports: Annotated[list[Path], argument("REPORTS", "Files of reports. A report has 37 bytes.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
     liars: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=1, help="Show how far this share of liars could move a table.")
+        float, option("SHARE", "Show how far this share of liars could move a table.", min=0, max=1)
     ] = 0.01,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Count reports, each id once, and make a release from which anyone can read any table with error bars."""
-    from crosstally.cli.output.screen import number_of, people, print_json
-    from crosstally.local.collector import Collector, Reason
-    from crosstally.local.protocol import Protocol
-
-    read = Protocol.load(protocol)
+    read = ct.local.Protocol.load(protocol)
     check_output(output, force=force)
-    collector = Collector(read, tokens=_read_tokens(read, tokens))
+    collector = ct.local.Collector(read, tokens=_read_tokens(read, tokens))
     numbers: dict[str, int] = {}
     for path in reports:
         try:
@@ -321,9 +277,9 @@ def release(
         reach = {"liars": liars, "table": list(table), "people": moved}
         print_json({**facts, "unusual_groups": list(unusual), "liars": reach})
         return
-    screen = people(quiet=quiet)
+    screen = _people(quiet=quiet)
     for words, number in numbers.items():
-        became = "accepted" if words == Reason.ACCEPTED else f"refused: {words}"
+        became = "accepted" if words == ct.local.Reason.ACCEPTED else f"refused: {words}"
         screen.say(f"{number_of(number, 'report', 'reports')} {became}.")
     screen.say(_sizes_in_words(collector, unusual))
     if moved is not None:
@@ -340,7 +296,7 @@ def _first_table(schema: Schema) -> tuple[str, ...]:
     return next(schema.names[:k] for k in (2, 1, 0) if math.prod(schema.shape[:k]) <= MOST_CELLS)
 
 
-def _sizes_in_words(collector: Collector, unusual: tuple[int, ...]) -> str:
+def _sizes_in_words(collector: ct.local.Collector, unusual: tuple[int, ...]) -> str:
     from crosstally.local.influence import FALSE_ALARM
 
     rate = f"1 of {1 / FALSE_ALARM:,.0f} honest collections"
