@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -75,7 +75,7 @@ class ErrorBars:
     inference when they are first needed. Without them, and where errors are approximate, corrected cells have the
     intervals that they had before correction. With the ``sizes`` of interactions (``interactions``) tables that nobody
     measured have intervals too. ``held_out`` fits the model that such tables may be raked from, when the first of them
-    is asked for (``unmeasured.latent_class_model``).
+    is asked for (``unmeasured.latent_class_model``). ``corrected`` names the correction of negative cells.
     """
 
     def __init__(
@@ -89,8 +89,10 @@ class ErrorBars:
         bootstrap: Callable[[], Bootstrap] | None = None,
         sizes: Callable[[], Mapping[int, Floats]] | None = None,
         held_out: Callable[[], ReferenceChoice | None] | None = None,
+        corrected: str = "none",
     ) -> None:
         self.schema = schema
+        self.corrected = corrected
         self.rows = rows
         self.groups = groups
         self.variances_left = dict(variances_left or {})
@@ -198,6 +200,11 @@ class ErrorBars:
         """What tells these measurements from others."""
         return seed_of(self.schema, self.measurements)
 
+    @property
+    def key(self) -> tuple[int, str, bool]:
+        """What tells releases apart: the same for the same measurements, inferred in the same way."""
+        return self.digest, self.corrected, bool(self.variances_left)
+
     @cached_property
     def predicted(self) -> Variances:
         """The variance of every coefficient, as if the number of rows were not known."""
@@ -211,10 +218,14 @@ class ErrorBars:
             variances[0] = 0.0
         return variances
 
+    @property
+    def mixed(self) -> Collection[str]:
+        """The attributes that are measured in more than one way."""
+        return () if self.joint is None else self.joint.mixed
+
     def basis(self, name: str) -> Floats | None:
         """[u K] along an attribute that is measured by a matrix, Helmert's along mixed ones; None along others."""
-        mixed = () if self.joint is None else self.joint.mixed
-        return self._linear_law.basis(name) if name in self.linear or name in mixed else None
+        return self._linear_law.basis(name) if name in self.linear or name in self.mixed else None
 
     def shared(self, names: Sequence[str]) -> Counter[_Noisy]:
         """What measurements say about a table, its axes as bits, and how many say the same."""
