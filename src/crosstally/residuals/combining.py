@@ -133,10 +133,7 @@ def combine(
     schema and measurements are the extended ones. Choices say nothing about counts, and are passed over.
     """
     measurements = [m for m in measurements if m.query.is_linear]
-    averages = Averages.of(schema, measurements) if groups is None else Averages.in_groups(groups, measurements)
-    means = averages.of_values([m.values for m in measurements])
-    found = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances, groups=groups)
-    return found if rows is None else averages.with_total(found, rows)
+    return Averages.of(schema, measurements, groups).estimate([m.values for m in measurements], rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,9 +285,11 @@ def _own_keys(schema: Schema, layout: Layout, part: Names, name: str) -> NDArray
 class Averages:
     """How the values of some measurements are averaged into coefficients, whatever the values are."""
 
+    schema: Schema
+    groups: Groups | None
     keys: NDArray[Any]
     variances: NDArray[np.float64]
-    _groups: tuple[tuple[Kind, list[int]], ...]
+    _kinds: tuple[tuple[Kind, list[int]], ...]
     _places: NDArray[np.intp]
     _own_variances: NDArray[np.float64]
     _nested: tuple[PlacedNesting, ...] = ()
@@ -298,8 +297,11 @@ class Averages:
     _mixed: PlacedBlocks | None = None
 
     @classmethod
-    def of(cls, schema: Schema, measurements: Sequence[Measurement]) -> Averages:
-        """The averages of these measurements."""
+    def of(cls, schema: Schema, measurements: Sequence[Measurement], groups: Groups | None = None) -> Averages:
+        """The averages of these measurements.
+
+        Where values are in groups, schema and measurements are the extended ones, put together (``nested``).
+        """
         layout = Layout.of(schema.shape)
         linear = linear_axes(matrices_of([m.query for m in measurements]))
         mixed = MixedAxes.of(schema, [(m.query, m.variance) for m in measurements])
@@ -307,8 +309,7 @@ class Averages:
         for i, m in enumerate(measurements):
             if mixed is None or i not in mixed.readings:
                 kinds.setdefault(_kind(m.query, schema), []).append(i)
-        groups = tuple(kinds.items())
-        parts = [_keys(schema, layout, kind, [measurements[i] for i in group]) for kind, group in groups]
+        parts = [_keys(schema, layout, kind, [measurements[i] for i in group]) for kind, group in kinds.items()]
         keys = [layout.keys([()])[0][:0], *(part[0] for part in parts)]
         variances = np.concatenate([part[1] for part in parts] or [np.empty(0)])
         unique, places = np.unique(
@@ -319,8 +320,11 @@ class Averages:
         if linear:
             turned = TurnedAxes.of(schema, unique, linear, [m.query.attributes for m in measurements])
         placed = None if mixed is None else PlacedBlocks.of(mixed, unique)
-        out = cls(unique, np.empty(0), groups, places, variances, _turned=turned, _mixed=placed)
-        return replace(out, variances=out._combined_variances())
+        out = cls(
+            schema, groups, unique, np.empty(0), tuple(kinds.items()), places, variances, _turned=turned, _mixed=placed
+        )
+        out = replace(out, variances=out._combined_variances())
+        return out if groups is None else replace(out, _nested=out._nestings(groups))
 
     @property
     def _precision(self) -> Floats:
@@ -335,23 +339,26 @@ class Averages:
             averaged[0] = 0.0
         return averaged if self._turned is None else self._turned.variances(averaged)
 
-    @classmethod
-    def in_groups(cls, groups: Groups, measurements: Sequence[Measurement]) -> Averages:
-        """The same where values are in groups: of measurements of the extended schema, put together (``nested``)."""
-        plain = cls.of(groups.extended, measurements)
-        layout, positions = Layout.of(groups.extended.shape), groups.extended.positions
+    def _nestings(self, groups: Groups) -> tuple[PlacedNesting, ...]:
+        """The attributes in groups that were measured in full too; their variances are put in place."""
+        layout, positions = Layout.of(self.schema.shape), self.schema.positions
         nested = []
         for name, full in groups.full_names.items():
-            of_groups, _ = find(plain.keys, layout.keys([[positions[name]]])[0])
-            of_values, found = find(plain.keys, layout.keys([[positions[full]]])[0])
-            if found.all():  # otherwise it was not measured in full
-                p, q = (1 / float(plain.variances[places[1]]) for places in (of_groups, of_values))
+            of_groups, _ = find(self.keys, layout.keys([[positions[name]]])[0])
+            of_values, found = find(self.keys, layout.keys([[positions[full]]])[0])
+            if found.all():
+                p, q = (1 / float(self.variances[places[1]]) for places in (of_groups, of_values))
                 nesting = Nesting(groups.codes[name], p, q)
                 nested.append(PlacedNesting(nesting, int(of_groups[0]), of_groups[1:], of_values[1:]))
-        variances = plain.variances.copy()
         for each in nested:
-            each.put_variances(variances)
-        return replace(plain, variances=variances, _nested=tuple(nested))
+            each.put_variances(self.variances)
+        return tuple(nested)
+
+    def estimate(self, values: Sequence[NDArray[Any]], rows: int | None = None) -> Estimate:
+        """The estimate from these values, one array for each measurement, with the number of rows where it is known."""
+        means = self.of_values(values)
+        found = Estimate(self.schema, self.keys, coefficients=means, variances=self.variances, groups=self.groups)
+        return found if rows is None else self.with_total(found, rows)
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""
@@ -371,7 +378,7 @@ class Averages:
 
     def of_values(self, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         """The coefficients for these values, one array for each measurement, in their order."""
-        parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._groups]
+        parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._kinds]
         own = np.concatenate(parts or [np.empty(0)])
         precision = self._precision
         sums = np.asarray(np.bincount(self._places, own / self._own_variances, len(self.keys)), np.float64)
