@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.matrix_errors import ChosenSums, LinearErrors, MatrixError, NestedError
+from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError
 from crosstally.answers.moments import Moments
-from crosstally.answers.noise_sums import CellSums, NoiseTerm, half_width
+from crosstally.answers.noise_sums import CellSums, ChosenSums, NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, calibrated
 from crosstally.budget import Noise

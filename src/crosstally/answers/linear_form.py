@@ -195,7 +195,7 @@ def normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> F
     """The values, then the values with noise drawn anew."""
     number = number_of_draws(values.size)
     ordered = errors.schema.ordered(names)
-    coefficients = (_coefficients if errors.joint is None else _joint_coefficients)(errors, ordered, number)
+    coefficients = _coefficients(errors, ordered, number)
     for axis, name in enumerate(ordered, start=1):
         if name in errors.linear and name not in errors.mixed:
             coefficients = map_axis(errors.linear[name].to_helmert, coefficients, axis)
@@ -204,27 +204,21 @@ def normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> F
 
 
 def _coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
-    """Errors of the coefficients of a table, set by set: (draws, an axis for each attribute)."""
-    shape = errors.schema.sizes(names)
-    out = np.zeros((number, *shape))
-    for place, variance in enumerate(errors.variances(names)):
-        inside = [bool(place >> (len(shape) - 1 - axis) & 1) for axis in range(len(shape))]
-        own = tuple(n - 1 for n, within in zip(shape, inside, strict=True) if within)
-        part = [name for name, within in zip(names, inside, strict=True) if within]
-        at = tuple(slice(1, None) if within else 0 for within in inside)
-        out[:, *at] = np.sqrt(variance) * _drawn(errors.digest, part, (number, *own))
-    return out
+    """Errors of the coefficients of a table, set by set: (draws, an axis for each attribute).
 
-
-def _joint_coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
-    """The same where an attribute is measured in more than one way: all its values of a set are drawn together."""
-    assert errors.joint is not None
-    mixed = next((name for name in names if name in errors.joint.mixed), None)
+    Of an attribute that is measured in more than one way all values of a set are drawn together.
+    """
+    joint, mixed = errors.joint, next((name for name in names if name in errors.mixed), None)
     shape, others = errors.schema.sizes(names), [axis for axis, name in enumerate(names) if name != mixed]
+    variances = errors.variances(names).reshape((2,) * len(names))
     out = np.zeros((number, *shape))
     for inside in (some for order in range(len(others) + 1) for some in combinations(others, order)):
         part, own = [names[axis] for axis in inside], [shape[axis] - 1 for axis in inside]
-        drawn = errors.joint.drawn(part, mixed, partial(_drawn, errors.digest, part, (number, *own)))
+        normals = partial(_drawn, errors.digest, part, (number, *own))
+        if joint is None:
+            drawn = np.sqrt(variances[tuple(int(axis in inside) for axis in others)]) * normals()
+        else:
+            drawn = joint.drawn(part, mixed, normals)
         if mixed is not None:  # its values are the last axis as drawn
             drawn = np.moveaxis(drawn, -1, 1 + sum(axis < names.index(mixed) for axis in inside))
         at = tuple(

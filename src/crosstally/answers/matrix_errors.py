@@ -15,7 +15,6 @@ read from it: F_B C_B, for all B that it is about, times A = S [u K] along each 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.noise_sums import NoiseTerm, half_width
+from crosstally.answers.noise_sums import ChosenSums, NoiseTerm, half_width
 from crosstally.budget import NoiseKind
 from crosstally.measurements import Measurement
 from crosstally.residuals import Variances
@@ -33,14 +32,13 @@ from crosstally.residuals.mixed import MeasuredWay, MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["ChosenSums", "LinearErrors", "MatrixError", "NestedError"]
+__all__ = ["LinearErrors", "MatrixError", "NestedError"]
 
 _MOST_LAWS = 400
 """Cells of one table whose quantiles are worked out one by one under Laplace noise, a few milliseconds each; those of
 larger tables count as normal, which many numbers added up nearly are."""
 
 _DENSE_SCALE = 5.0  # discrete Gaussian noise from this scale on is normal to fifteen digits
-_ROUNDING = 1e-6  # of a standard error, added to half widths: estimates and widths are doubles, and none may be short
 _LEAST_WEIGHT = 1e-12  # of the largest: noise that counts for less is left out
 
 
@@ -205,40 +203,6 @@ class NestedError:
         from scipy.special import ndtri
 
         return float(ndtri((1 + level) / 2)) * self.std_error
-
-
-class ChosenSums(ABC):
-    """The errors of sums over chosen cells of ``summed``, for each cell of ``names``.
-
-    ``chosen`` has an axis for each of ``names``, of length one where all values choose alike, then one for each of
-    ``summed``; without it nothing is summed. ``_masks`` are the ways to choose, ``_places`` says which each cell has.
-    """
-
-    def __init__(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_] | None) -> None:
-        self._names, self._summed = tuple(names), tuple(summed)
-        chosen = np.ones((1,) * len(names), np.bool_) if chosen is None else chosen
-        shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
-        masks, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
-        self._masks, self._places = masks.reshape(-1, *inside), places.reshape(shape)
-        self._half_widths: dict[float, float | Floats] = {}
-
-    @property
-    @abstractmethod
-    def std_error(self) -> float | Floats:
-        """The standard deviation of the noise in each cell."""
-
-    def half_width(self, level: float) -> float | Floats:
-        """For each cell the least h such that noise stays within plus or minus h with this probability, or more.
-
-        A millionth of the standard error is added: noise is often a whole number, and the rounding of an answer must
-        not put the truth just outside the interval that ends on it.
-        """
-        if level not in self._half_widths:
-            self._half_widths[level] = self._half_width(level) + _ROUNDING * self.std_error
-        return self._half_widths[level]
-
-    @abstractmethod
-    def _half_width(self, level: float) -> float | Floats: ...
 
 
 class MatrixError(ChosenSums):

@@ -12,6 +12,7 @@ a condition in product form costs 2 numbers for each attribute.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -24,7 +25,7 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.residuals.axes import outer_product
 from crosstally.typing import Floats
 
-__all__ = ["CellSums", "NoiseTerm", "half_width"]
+__all__ = ["CellSums", "ChosenSums", "NoiseTerm", "half_width"]
 
 # Limits memory: 4 MB of complex numbers. Wider sums of equal draws go through the integral, as mixed ones do.
 _MOST_LATTICE_POINTS = 2**18
@@ -34,6 +35,7 @@ _BLOCK = 2**16  # numbers that are worked on at once: 512 kB, so that they stay 
 # Kaiser's shape parameter: beyond the band its transform is below e^-30. Less leaves a tail, more widens the blur.
 _BAND = 30.0
 _MARGIN = 1e-10  # added to the level: far above the rounding of the sum, so that intervals are never too short
+_ROUNDING = 1e-6  # of a standard error, added to half widths: estimates and widths are doubles, and none may be short
 _NEGLIGIBLE = -37.0  # of logarithms: e^-37 is below 1e-16, what a double adds nothing from
 
 
@@ -294,3 +296,37 @@ class CellSums:
             cells = cells.reshape(len(normal), -1)
             cells = (cells - np.multiply.outer(normal, normal * (2 / (normal @ normal)) @ cells)).T
         return cells.reshape(self.cells.shape)
+
+
+class ChosenSums(ABC):
+    """The errors of sums over chosen cells of ``summed``, for each cell of ``names``.
+
+    ``chosen`` has an axis for each of ``names``, of length one where all values choose alike, then one for each of
+    ``summed``; without it nothing is summed. ``_masks`` are the ways to choose, ``_places`` says which each cell has.
+    """
+
+    def __init__(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_] | None) -> None:
+        self._names, self._summed = tuple(names), tuple(summed)
+        chosen = np.ones((1,) * len(names), np.bool_) if chosen is None else chosen
+        shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
+        masks, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
+        self._masks, self._places = masks.reshape(-1, *inside), places.reshape(shape)
+        self._half_widths: dict[float, float | Floats] = {}
+
+    @property
+    @abstractmethod
+    def std_error(self) -> float | Floats:
+        """The standard deviation of the noise in each cell."""
+
+    def half_width(self, level: float) -> float | Floats:
+        """For each cell the least h such that noise stays within plus or minus h with this probability, or more.
+
+        A millionth of the standard error is added: noise is often a whole number, and the rounding of an answer must
+        not put the truth just outside the interval that ends on it.
+        """
+        if level not in self._half_widths:
+            self._half_widths[level] = self._half_width(level) + _ROUNDING * self.std_error
+        return self._half_widths[level]
+
+    @abstractmethod
+    def _half_width(self, level: float) -> float | Floats: ...

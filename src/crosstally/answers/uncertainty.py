@@ -56,6 +56,7 @@ __all__ = [
     "CellError",
     "Counts",
     "Draws",
+    "Ends",
     "Joint",
     "LinearLaw",
     "Spread",
