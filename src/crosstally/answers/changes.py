@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.linear_form import LinearForm, ProductTerm, placed
+from crosstally.answers.linear_form import LinearForm, ProductTerm
 from crosstally.query.question import Where
-from crosstally.residuals.axes import map_axis
+from crosstally.residuals.axes import map_axis, placed
 from crosstally.typing import Floats
 
 __all__ = [

@@ -282,6 +282,8 @@ class ErrorLaw(ChosenSums):
         """The standard deviation of the noise in a cell; NaN where the table is not covered."""
         squares = outer_product([[1 / n**2, 1 - 1 / n] for n in self._sizes])
         variances = squares @ self._bars.variances((*self._names, *self._summed)).reshape(len(squares), -1)
+        if not self._summed and len(self._masks) == 1:
+            return math.sqrt(variances.item())
         # where nothing is added up the sum is exactly zero
         return self._placed([math.sqrt(variances @ each.squares()) if each.cells.any() else 0.0 for each in self._sums])
 

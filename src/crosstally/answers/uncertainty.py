@@ -44,8 +44,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change, Places, combined, emptied
-from crosstally.answers.linear_form import LinearForm, placed
+from crosstally.answers.linear_form import LinearForm
 from crosstally.errors import QueryError
+from crosstally.residuals.axes import placed
 from crosstally.typing import Floats
 
 if TYPE_CHECKING:

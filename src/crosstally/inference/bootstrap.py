@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.joint_correction import LEAST_VARIANCE, with_total_above_zero
+from crosstally.inference.joint_correction import LEAST_VARIANCE, view_orders, with_total_above_zero
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate
 from crosstally.residuals.combining import Averages, by_shape
@@ -298,7 +298,7 @@ def _orders(inference: Inference) -> NDArray[np.int64]:
     """How many attributes each coefficient holds; those outside all views, which nothing corrects, count as none."""
     orders = np.zeros(len(inference.linear.keys), np.int64)
     for view in inference.views:
-        orders[view.places] = view.orders
+        orders[view.places] = view_orders(view.shape)
     return orders
 
 
