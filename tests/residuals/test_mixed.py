@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosstally.answers.changes import in_a_row
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.answers.linear_form import LinearForm, ReleaseSource, normal_draws
+from crosstally.answers.linear_form import LinearForm, normal_draws
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.budget import Noise, NoiseKind
@@ -115,11 +116,10 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
     covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
     covered = [names for names in TABLES if found.covers(names)]
     dense = {names: rows_of(Cells(names), SCHEMA) for names in covered}
-    source = ReleaseSource(bars, "none")
 
     def cell(names: tuple[str, ...], place: int) -> LinearForm:
-        table = LinearForm.table(source, names, SCHEMA.sizes(names))
-        return table.picked(np.array([place]))
+        table = LinearForm.table(bars, names, SCHEMA.sizes(names))
+        return in_a_row(np.array([place])).form(table)
 
     for first in covered:
         for second in covered:
@@ -248,7 +248,7 @@ def test_too_many_covariances_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
     """The total, a1 and a2, each with the four values of a0: 3 x 16 numbers."""
     asked = [(Kronecker(("a0",), {"a0": WIDE}), 1.0), (Cells(("a0", "a1")), 1.0), (Cells(("a0", "a2")), 1.0)]
     monkeypatch.setattr(mixed, "_MOST_NUMBERS", 48)
-    MixedAxes.of(SCHEMA, asked)
+    MixedAxes(SCHEMA, asked)
     monkeypatch.setattr(mixed, "_MOST_NUMBERS", 47)
     with pytest.raises(TooManyCellsError, match="a0: measured in more than one way, so that 48 covariances are needed"):
-        MixedAxes.of(SCHEMA, asked)
+        MixedAxes(SCHEMA, asked)

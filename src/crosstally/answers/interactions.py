@@ -26,6 +26,7 @@ from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
 from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.residuals import Estimate, decompose, rebuild
+from crosstally.residuals.axes import placed
 from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
 
@@ -170,8 +171,7 @@ def _stretched(
     for axis, factors in stretched.items():
         if axis in axes:
             size = np.minimum(size * factors.reshape(-1, *[1] * (len(axes) - 1 - axes.index(axis))), SIZES[-1])
-    drawn = centred(normals, len(size), [shape[axis] for axis in axes]) * size
-    return drawn.reshape(-1, *(n if axis in axes else 1 for axis, n in enumerate(shape)))
+    return placed(centred(normals, len(size), [shape[axis] for axis in axes]) * size, axes, len(shape))
 
 
 def _some_sets(estimate: Estimate, bootstrap: Bootstrap, order: int) -> Iterator[list[tuple[str, ...]]]:

@@ -36,6 +36,7 @@ from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.answers.unmeasured.proportional_fitting import rake
 from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.residuals import rebuild
+from crosstally.residuals.axes import placed
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.typing import Floats
 
@@ -68,7 +69,7 @@ def spread(stack: NDArray[Any], axes: Mapping[int, InGroups], shares: Mapping[in
     for axis, own in axes.items():
         stack = stack.take(own.groups, axis + 1)
         if shares is not None:
-            stack = stack * _along(shares[axis], axis, stack.ndim - 1)
+            stack = stack * placed(shares[axis], (axis,), stack.ndim - 1)
     return stack
 
 
@@ -80,7 +81,6 @@ class SpreadOverGroups:
     """
 
     whole: Covered | Modelled
-    bootstrap: Callable[[], Bootstrap]
     sizes: Callable[[], Mapping[int, Floats]]
     axes: Mapping[int, InGroups]
     cells: Floats
@@ -103,7 +103,7 @@ class SpreadOverGroups:
 
     def _again(self, groups: Floats) -> Floats:
         """The table of the truth of the replicates, then of each of them, from those of groups."""
-        bootstrap = self.bootstrap()
+        bootstrap = self.whole.bootstrap()
         shares = {
             axis: np.stack([shares_in_groups(own.groups, row) for row in own.in_full(bootstrap)])
             for axis, own in self.axes.items()
@@ -117,7 +117,7 @@ class SpreadOverGroups:
         sets = [axes for n in range(2, ndim + 1) for axes in combinations(range(ndim), n) if set(axes) & set(self.axes)]
         own = {axes: found for axes in sets if (found := self.own(axes)) is not None}
         stretched = {axis: each.stretch() for axis, each in self.axes.items()}
-        normals = Normals(self.bootstrap().seed + 2)
+        normals = Normals(self.whole.bootstrap().seed + 2)
         factors = interaction_factors(normals, self.sizes(), shape, sets, own=own, stretched=stretched)
         groups = self.cells[None]
         if isinstance(self.whole, Modelled):
@@ -127,7 +127,7 @@ class SpreadOverGroups:
         margins, places = [groups.reshape(len(groups), -1)], [_numbered(self.cells.shape, self.axes)]
         for axis in self.axes:
             margins.append(np.repeat(_one_way(values, axis), len(groups), axis=0))
-            places.append(_along(np.arange(shape[axis])[None], axis, ndim)[0])
+            places.append(placed(np.arange(shape[axis])[None], (axis,), ndim)[0])
         rake(tables, margins, places)
         return np.concatenate([values, tables])
 
@@ -142,9 +142,9 @@ class SpreadOverGroups:
         least = least * (again[0] / np.maximum(truth, LEAST)) ** 2
         values = spread(self.cells[None], self.axes, self._shares)
         for axis, own in self.axes.items():
-            stack = own.in_full(self.bootstrap())
+            stack = own.in_full(self.whole.bootstrap())
             in_full = np.maximum(_one_way(values, axis)[0], stack[0]) + MARGIN * np.sqrt(squares_shared(stack))
-            most = np.minimum(most, _along(in_full[None], axis, most.ndim)[0])
+            most = np.minimum(most, placed(in_full[None], (axis,), most.ndim)[0])
         return least, most
 
 
@@ -165,11 +165,6 @@ def grouped_bounds(  # noqa: PLR0917 (the first ones are bound by the answer)
     ends = np.concatenate([spread(low, axes, alone), spread(high, axes)])
     low, high = ends if change is None else change(ends)
     return whole_ends(np.minimum(low, values), np.maximum(high, values))
-
-
-def _along(rows: NDArray[Any], axis: int, ndim: int) -> NDArray[Any]:
-    """Rows of values as stacks of tables that have them along one axis."""
-    return rows.reshape(len(rows), *(-1 if i == axis else 1 for i in range(ndim)))
 
 
 def _one_way(stack: Floats, axis: int) -> Floats:

@@ -26,7 +26,7 @@ from crosstally.measurements import PUBLIC, Chosen, Measurement, public_counts
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.request import Request
 from crosstally.query.queries import MAX_CELLS, Query
-from crosstally.query.ways import check_parts, matrices_of
+from crosstally.query.ways import check_parts, matrices_of, mixed_of
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
@@ -129,7 +129,8 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
     cells, asked = 0, tuple(queries)
     matrices_of(asked)  # refuses values in groups beside matrices
     check_parts(asked)
-    MixedAxes.of(schema, [(query, 1.0) for query in asked])  # refuses more covariances than memory holds
+    if mixed_of(asked):
+        MixedAxes(schema, [(query, 1.0) for query in asked])  # refuses more covariances than memory holds
     for i, query in enumerate(asked):
         if not query.is_linear:
             continue

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.query.along import AskedAlong
 from crosstally.query.queries import MAX_CELLS, Query
-from crosstally.query.ways import full_part, matrices_of
+from crosstally.query.ways import full_part, matrices_of, mixed_of
 from crosstally.residuals.axes import Axes, Layout, LinearAxis, basis_along, find, linear_axes
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
@@ -294,8 +294,9 @@ class Variances:
         Of cells in groups it counts what they say about tables in full.
         """
         alike: dict[tuple[bool, int, float], list[tuple[str, ...]]] = {}
-        linear = linear_axes(matrices_of([query for query, _ in measured]))
-        mixed = MixedAxes.of(schema, measured)
+        queries = [query for query, _ in measured]
+        linear = linear_axes(matrices_of(queries))
+        mixed = MixedAxes(schema, measured) if mixed_of(queries) else None
         in_full = [(*full_part(query), variance) for query, variance in measured]
         for i, (query, cells, variance) in enumerate(in_full):
             names = query.attributes

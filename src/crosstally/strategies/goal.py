@@ -262,9 +262,8 @@ class _Forecast:
     @cached_property
     def _mixed(self) -> MixedAxes | None:
         plan = self._plan
-        return MixedAxes.of(
-            plan.schema, [(each.query, each.noise.variance) for each in plan.requests] if plan.mixed else []
-        )
+        measured = [(each.query, each.noise.variance) for each in plan.requests]
+        return MixedAxes(plan.schema, measured) if plan.mixed else None
 
     @cached_property
     def _asked(self) -> NDArray[np.float64]:
