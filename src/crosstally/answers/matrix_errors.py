@@ -232,8 +232,8 @@ class MatrixError(ChosenSums):
     def std_error(self) -> Floats:
         """The standard deviation of the noise in each cell."""
         out = np.zeros(self._places.shape)
-        for number, mask in enumerate(self._masks.astype(np.float64)):
-            table = self._law.variances(self._names, self._summed, mask, self._kept)
+        for number, mask in enumerate(self._masks):
+            table = self._law.variances(self._names, self._summed, mask.astype(np.float64), self._kept)
             out = np.where(self._places == number, table, out)
         return np.sqrt(np.maximum(out, 0.0))
 

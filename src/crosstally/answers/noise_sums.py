@@ -307,11 +307,12 @@ class ChosenSums(ABC):
 
     def __init__(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_] | None) -> None:
         self._names, self._summed = tuple(names), tuple(summed)
-        self._masks, self._places = np.ones(1, np.bool_), np.zeros((1,) * len(names), np.intp)
+        self._places = np.zeros((1,) * len(names), np.intp)
+        self._masks: Sequence[NDArray[np.bool_]] = [np.ones((), np.bool_)]
         if chosen is not None:
             shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
             masks, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
-            self._masks, self._places = masks.reshape(-1, *inside), places.reshape(shape)
+            self._masks, self._places = list(masks.reshape(-1, *inside)), places.reshape(shape)
         self._half_widths: dict[float, float | Floats] = {}
 
     @property
