@@ -20,8 +20,8 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.joint_cost import groups_cost, linear_cost, privacy_cost, single_cost
-from crosstally.plans.plan import Plan, Request
-from crosstally.plans.request import grouped
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request, grouped
 from crosstally.privacy.ledger import Ledger
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term

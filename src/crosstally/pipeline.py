@@ -15,7 +15,8 @@ from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, Plan
 from crosstally.measurements import ExactTable, Measurement, public_counts
 from crosstally.plans.plan import Plan, check_plan, check_rows, spent_by
 from crosstally.plans.request import stage_key
-from crosstally.privacy.ledger import Ledger, request_digest
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import request_digest
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.file.writer import rehearse
 from crosstally.releases.publication import rows_known
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from crosstally.sources.reading_options import Reading
     from crosstally.sources.source import Source
 
-__all__ = ["count_part", "release", "run"]
 
 # A rehearsal names an entry and a plan that do not exist yet, as long as any that will.
 _MOST_ENTRIES = 10**18

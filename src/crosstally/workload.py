@@ -14,8 +14,6 @@ from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
 from crosstally.query.queries import MAX_CELLS, too_many_cells
 from crosstally.schema import Schema
 
-__all__ = ["Along", "Rows", "Workload", "check_workload"]
-
 MAX_TABLES = 2_000_000  # limits memory: all triples of 229 attributes. More are refused
 
 _SHOWN = 12  # tables at the prompt

@@ -18,7 +18,8 @@ import pytest
 import crosstally as ct
 from cli_runs import ran_well, run, write_people, write_schema
 from crosstally.cli import interrupts
-from crosstally.privacy.ledger import Ledger, State
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import State
 
 # Where the interrupt comes, in the words of the process that gets it. A callback that C calls swallows exceptions, as
 # in the release that was charged although it had been stopped.

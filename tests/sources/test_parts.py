@@ -20,7 +20,8 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import OutsideValueError, PlanError, SourceError
 from crosstally.measurements import ExactTable
 from crosstally.pipeline import count_part
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import Cells, Product
 from crosstally.schema import RowReading, Schema
 from crosstally.sources import PartOrigin, Parts, Share, count, count_share, merge_parts, plan_digest, write_part

@@ -41,8 +41,6 @@ from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["METHODS", "answer", "answer_all"]
-
 Names = tuple[str, ...]
 Reconstructing = Callable[[Known], list[Reconstruction]]
 

@@ -43,8 +43,6 @@ from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["ErrorBars", "ErrorLaw"]
-
 _SAME = 1e-10  # weights that differ by less, in proportion, are put together: rounding. The sum of squares is kept
 _NEGLIGIBLE = 1e-20  # terms with less than this part of the variance are left out: 1e-10 of the standard error
 

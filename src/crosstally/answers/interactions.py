@@ -30,17 +30,6 @@ from crosstally.residuals.axes import placed
 from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
 
-__all__ = [
-    "SIZES",
-    "STRETCH_DOUBT",
-    "centred",
-    "interaction_factors",
-    "learned_sizes",
-    "own_sizes",
-    "smaller_sizes",
-    "unknown_sets",
-]
-
 SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 """The grid of s. At 3.2 a table is anything that its margins allow."""
 

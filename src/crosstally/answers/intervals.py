@@ -47,8 +47,6 @@ from crosstally.residuals.axes import placed
 from crosstally.residuals.combining import mean_squares
 from crosstally.typing import Floats
 
-__all__ = ["LEAST", "MARGIN", "Covered", "Modelled", "modelled_spread", "squares_shared"]
-
 _POOLED = 20.0
 """What near cells say together counts like this many replicates. Chosen with ``_NEAR`` on Adult and FARS-16: without
 it 91% of their cells above 20 were covered, with it 92 to 96%."""

@@ -36,7 +36,6 @@ from crosstally.typing import Floats
 if TYPE_CHECKING:
     from crosstally.answers.error_bars import ErrorBars
 
-__all__ = ["LinearForm", "ProductTerm", "normal_draws"]
 
 _MOST_WEIGHTS = 4_000_000
 """Numbers held for the weights of one attribute: larger tables have their errors from replicates alone."""

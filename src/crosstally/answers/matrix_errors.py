@@ -32,8 +32,6 @@ from crosstally.residuals.mixed import MeasuredWay, MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["LinearErrors", "MatrixError", "NestedError"]
-
 _MOST_LAWS = 400
 """Cells of one table whose quantiles are worked out one by one under Laplace noise, a few milliseconds each; those of
 larger tables count as normal, which many numbers added up nearly are."""

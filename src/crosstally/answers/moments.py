@@ -35,8 +35,6 @@ from crosstally.residuals import Estimate, combine, rebuild
 from crosstally.residuals.axes import placed
 from crosstally.typing import Floats
 
-__all__ = ["MomentTable", "Moments"]
-
 _EVEN = 0.1
 """The share of independence in tables from which shares are read, so that none is exactly zero. Chosen on FARS-16."""
 

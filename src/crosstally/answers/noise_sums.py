@@ -25,8 +25,6 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.residuals.axes import outer_product
 from crosstally.typing import Floats
 
-__all__ = ["CellSums", "ChosenSums", "NoiseTerm", "half_width"]
-
 # Limits memory: 4 MB of complex numbers. Wider sums of equal draws go through the integral, as mixed ones do.
 _MOST_LATTICE_POINTS = 2**18
 # Frequencies of the integral. Twice as many halve the blur, which is 0.0003 of the reach at most, and the time doubles.

@@ -40,8 +40,6 @@ from crosstally.residuals.axes import placed
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.typing import Floats
 
-__all__ = ["InGroups", "SpreadOverGroups", "grouped_bounds", "spread"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InGroups:

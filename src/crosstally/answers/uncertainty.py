@@ -52,20 +52,6 @@ from crosstally.typing import Floats
 if TYPE_CHECKING:
     from crosstally.answers.error_bars import ErrorBars
 
-__all__ = [
-    "Bounds",
-    "CellError",
-    "Counts",
-    "Draws",
-    "Ends",
-    "Joint",
-    "LinearLaw",
-    "Spread",
-    "Uncertainty",
-    "computed",
-    "joined",
-    "whole_ends",
-]
 
 _RANGES = {
     "count": (0.0, np.inf),

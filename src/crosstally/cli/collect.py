@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["EXAMPLES", "plan", "release", "report", "simulate", "tokens"]
-
 _ROW = """'{"country": "FR", "plan": "paid"}'"""
 EXAMPLES = {
     "plan": ("crosstally collect plan usage.schema.json --epsilon 1 --people 1000000 --ways 3 -o usage.protocol.json",),

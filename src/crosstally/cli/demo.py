@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
     from crosstally.strategies.planner import Comparison
 
-__all__ = ["EXAMPLES", "demo"]
 
 EXAMPLES = ("crosstally demo", "crosstally demo --directory first-look")
 

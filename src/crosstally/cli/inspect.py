@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from crosstally.measurements import Measurement
 
-__all__ = ["EXAMPLES", "inspect"]
 
 EXAMPLES = (
     "crosstally inspect people.release.parquet",

@@ -26,34 +26,6 @@ if TYPE_CHECKING:
     from crosstally.strategies.planner import Proposal
     from crosstally.workload import Workload
 
-__all__ = [
-    "BudgetOptions",
-    "CheckFailedError",
-    "Delta",
-    "Epsilon",
-    "Force",
-    "Json",
-    "Output",
-    "PlanOptions",
-    "Quiet",
-    "Raw",
-    "Relation",
-    "ReleaseArgument",
-    "Rho",
-    "Rows",
-    "Tables",
-    "Ways",
-    "WorkloadOptions",
-    "argument",
-    "budget_option",
-    "check_output",
-    "check_reviewed",
-    "flag",
-    "option",
-    "read_tables",
-    "with_groups",
-]
-
 
 def option(metavar: str | None, words: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
     """An option: what stands for its value in ``--help``, what that says of it, and the panel that it stands in."""

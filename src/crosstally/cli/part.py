@@ -14,7 +14,6 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.sources import Reading
 
-__all__ = ["EXAMPLES", "part"]
 
 EXAMPLES = (
     "crosstally part people.parquet --plan people.plan.json --share 3/8 -o part-3.counts",

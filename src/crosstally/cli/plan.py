@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from crosstally.strategies.planner import Comparison
     from crosstally.strategies.verdicts import ExpectedError
 
-__all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
 
 EXAMPLES = (
     "crosstally plan people.schema.json --rows 50000 --epsilon 1",

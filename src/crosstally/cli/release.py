@@ -37,7 +37,6 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.sources import Reading
 
-__all__ = ["EXAMPLES", "release"]
 
 EXAMPLES = (
     "crosstally release people.csv --schema people.schema.json --epsilon 1",

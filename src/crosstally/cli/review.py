@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from crosstally.sources import Reading
     from crosstally.sources.inspection import Distributions
 
-__all__ = ["EXAMPLES", "review"]
 
 EXAMPLES = (
     "crosstally schema review people.csv people.schema.json",

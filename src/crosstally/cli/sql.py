@@ -16,7 +16,6 @@ from crosstally.errors import CrosstallyError
 if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
 
-__all__ = ["EXAMPLES", "sql"]
 
 EXAMPLES = (
     'crosstally sql people.release.parquet "SELECT sex, count(*) FROM people GROUP BY sex"',

@@ -55,19 +55,6 @@ from crosstally.designs.geometry import (
     projective_flats,
 )
 
-__all__ = [
-    "Construction",
-    "Count",
-    "Found",
-    "Make",
-    "constructions",
-    "designs_found",
-    "orbit_numbers",
-    "orbits_of",
-    "rotated",
-    "weighted",
-]
-
 _CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 

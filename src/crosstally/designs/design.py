@@ -28,8 +28,6 @@ from crosstally.designs.covers import (
 )
 from crosstally.errors import PlanError
 
-__all__ = ["MAX_COVER", "MAX_POINTS", "MAX_SIZE", "MAX_VIEWS", "covering_design", "covering_views", "design_if_known"]
-
 MAX_POINTS = 512  # the largest number of attributes of a schema
 # A view of 16 binary attributes has 65,536 cells, mostly noise. Larger views are refused, except one of all attributes.
 MAX_SIZE = 16

@@ -46,18 +46,6 @@ from crosstally.typing import Floats
 if TYPE_CHECKING:
     from crosstally.inference.estimates import Inference
 
-__all__ = [
-    "DRAWS",
-    "REPLICATES",
-    "Bootstrap",
-    "Normals",
-    "bootstrapped",
-    "inverse_noise",
-    "noise_of_coefficients",
-    "number_of_draws",
-    "seed_of",
-    "stream_seed",
-]
 
 _DENSE_SCALE = 50.0
 """From this scale on discrete Gaussian noise is drawn as continuous: values differ by less than half a cell, 1% of a

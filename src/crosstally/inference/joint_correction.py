@@ -50,21 +50,6 @@ from crosstally.errors import CrosstallyError
 from crosstally.residuals.axes import outer_product
 from crosstally.typing import Floats
 
-__all__ = [
-    "CORRECTIONS",
-    "LEAST_VARIANCE",
-    "JointCorrection",
-    "ViewGroup",
-    "clip",
-    "clip_and_keep_total",
-    "nearest_above_zero",
-    "ripple",
-    "unchanged",
-    "view_factors",
-    "view_orders",
-    "with_total_above_zero",
-]
-
 # Guard against endless ripples: the most steps of a table are _LEAST_STEPS plus _STEPS_FOR_EACH_CELL times its cells.
 _LEAST_STEPS = 10_000_000
 _STEPS_FOR_EACH_CELL = 1_000  # see above. A table that needs more is clipped with its total kept

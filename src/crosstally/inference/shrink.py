@@ -57,9 +57,6 @@ from crosstally.residuals.axes import find
 from crosstally.residuals.combining import Averages, mean_squares
 from crosstally.typing import Floats
 
-__all__ = ["Shrinkage", "shrunk", "smoothed"]
-
-
 _FIRST_POWER = 2.0
 """p of the first joint correction: with 1, clipping thousands of cells moves the one-ways of sparse releases to twice
 the error of least squares."""

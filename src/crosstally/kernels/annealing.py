@@ -11,8 +11,6 @@ from numba import njit
 from crosstally.kernels.covering import fraction, next_combination, next_state, number_below, subset_rank
 from crosstally.typing import Floats, Integers
 
-__all__ = ["anneal_blocks", "anneal_selection"]
-
 
 @njit("int64(int64[::1], int64, int64, int64, int64[:, ::1], int64[::1], int64[::1], int64[:, ::1])", cache=True)
 def _exchange(  # noqa: PLR0917 (a kernel gets arrays and numbers)

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats, Integers
 
-__all__ = ["merge_order"]
-
 # Costs that differ by less, in proportion, are equal: powers are computed in two ways that round differently.
 _TIE = 1e-9
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Integers
 
-__all__ = ["SMALL_CELLS", "SMALL_SIZE", "count_large", "count_small", "count_weighted"]
-
 SMALL_SIZE = 256
 """Attributes of a small table have at most this many cells: a code is one byte."""
 SMALL_CELLS = 65_536

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats, Integers
 
-__all__ = ["fraction", "greedy_blocks", "next_combination", "next_state", "number_below", "subset_rank"]
-
 
 @njit("uint64(uint64)", cache=True)
 def next_state(state: np.uint64) -> np.uint64:

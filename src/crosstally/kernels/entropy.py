@@ -44,13 +44,6 @@ from numpy.typing import NDArray
 from crosstally.kernels.helmert import expand, project, widen, widened_cells
 from crosstally.typing import Floats, Integers
 
-__all__ = [
-    "GREATEST_ENTROPY",
-    "LEAST_SQUARES",
-    "dot",
-    "solve_tables",
-]
-
 GREATEST_ENTROPY, LEAST_SQUARES = 0, 1  # the argument ``law`` of kernels: which dual is minimised
 
 # The first ridge, in units: chosen large enough for Newton's method to converge from its start.

@@ -13,17 +13,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats, Integers
 
-__all__ = [
-    "expand",
-    "expand_abreast",
-    "marginal_differences",
-    "product_places",
-    "project",
-    "project_abreast",
-    "widen",
-    "widened_cells",
-]
-
 
 @njit("void(float64[::1], int64[::1])", cache=True)
 def expand(values: Floats, sizes: Integers) -> None:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from crosstally.kernels.helmert import expand, expand_abreast, project, project_abreast
 from crosstally.typing import Floats, Integers
 
-__all__ = ["ABREAST", "split_step", "split_step_abreast"]
-
 ABREAST = 8
 """How many views ``split_step_abreast`` takes at a time: as many doubles as the widest registers hold. With 108 views
 of 256 cells a step takes 0.45 of its time; the result does not depend on it."""

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-__all__ = ["share_out"]
-
 _LEAST = 1e-300  # stands for zero under a fraction line
 
 

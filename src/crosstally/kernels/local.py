@@ -13,17 +13,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Integers
 
-__all__ = [
-    "count_masks",
-    "draw_hadamard",
-    "draw_hashed",
-    "draw_kept",
-    "draw_residual_bits",
-    "draw_subsets",
-    "draw_unary",
-    "draw_wide_unary",
-]
-
 Words = NDArray[np.uint32]
 Answers = NDArray[np.uint64]
 # the lower half of a word of 64 bits, which decides whether a draw is rejected (Lemire 2019)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Integers
 
-__all__ = ["look_up_bytes", "look_up_integers"]
-
 _BYTES_READ = types.Array(types.uint8, 1, "C", readonly=True)  # memory of a source may be read-only
 _INTEGERS_READ = types.Array(types.int64, 1, "C", readonly=True)
 

@@ -28,8 +28,6 @@ from crosstally.kernels.entropy import dot
 from crosstally.kernels.helmert import expand, project
 from crosstally.typing import Floats, Integers
 
-__all__ = ["fit_margins"]
-
 Places = tuple[Integers, Integers, Integers, Integers]
 """free (free sets, rows): the cell of the set's margin that a row lies in; wide (wide sets, rows): where the row of a
 wide margin starts; into, source: cell ``into[i]`` of the wide margins contains cell ``source[i]`` of a margin."""

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Integers
 
-__all__ = ["NO_LABEL", "match_texts", "text_keys"]
-
 NO_LABEL = 255
 """The code of a text that is not a label."""
 # 2^64 over the golden ratio, odd: spreads bits of the last bytes over a key. A different one changes speed, not codes.

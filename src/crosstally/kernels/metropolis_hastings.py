@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from crosstally.kernels.covering import fraction, next_state, number_below
 from crosstally.typing import Floats, Integers
 
-__all__ = ["sweep"]
-
 _FIRST_MOVE, _LAST_MOVE, _VALUES, _SHIFTS = 0, 1, 2, 3
 """The columns of ``attributes``: where its moves start, where they end (exclusive), how many values it has, and where
 its shifts start."""

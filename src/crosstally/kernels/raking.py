@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from crosstally.kernels.helmert import expand
 from crosstally.typing import Floats, Integers
 
-__all__ = ["independent_guesses", "pair_guesses", "rake_to_margins"]
-
 _LEAST_SUM = 1e-300
 """Margins below this are of cells that are all zero."""
 

@@ -12,8 +12,6 @@ from numba import njit
 
 from crosstally.typing import Floats, Integers
 
-__all__ = ["ripple_table"]
-
 
 @njit("int64(float64[::1], float64[::1], int64[::1], int64, int64[::1], float64, int64[::1])", cache=True)
 def _take_from_neighbours(  # noqa: PLR0917 (a kernel gets arrays and numbers)

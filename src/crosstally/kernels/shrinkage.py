@@ -11,8 +11,6 @@ from numba import njit
 from crosstally.kernels.helmert import expand, project
 from crosstally.typing import Floats, Integers
 
-__all__ = ["add_views", "component_likelihoods", "mixture_weights", "shrink_cells", "view_tables"]
-
 _NEGLIGIBLE = -40.0
 """Components whose exponent is this far below the best add nothing: e^-40 is 4e-18."""
 

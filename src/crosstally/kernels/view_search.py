@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 from crosstally.kernels.covering import next_state, number_below
 from crosstally.typing import Floats, Integers
 
-__all__ = ["descend", "packed_views", "tuned_shares"]
-
 # Changes whose approximate objective is within 0.3% of the best are tuned and evaluated exactly. Chosen: less misses
 # some that tuning would improve, more takes longer.
 _SLACK = 1.003

@@ -44,7 +44,6 @@ from crosstally.workload import Workload
 if TYPE_CHECKING:
     from crosstally.sources import Reading
 
-__all__ = ["Notebook", "open_notebook"]
 
 Asked = str | Question | Linear
 

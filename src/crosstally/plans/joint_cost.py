@@ -35,8 +35,6 @@ from crosstally.query.linear import Linear
 from crosstally.query.queries import Query
 from crosstally.schema import Schema
 
-__all__ = ["groups_cost", "linear_cost", "privacy_cost", "single_cost"]
-
 # Linear queries
 
 

@@ -25,15 +25,6 @@ from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
-__all__ = [
-    "Plan",
-    "Request",
-    "Rule",
-    "check_plan",
-    "check_rows",
-    "spent_by",
-]
-
 FORMAT = 1
 _FIELDS = {
     "crosstally-plan",
@@ -57,15 +48,24 @@ class Forecast(Protocol):
     """The error to expect of a plan: plain numbers."""
 
     @property
-    def errors(self) -> Mapping[tuple[str, ...], float]: ...
+    def errors(self) -> Mapping[tuple[str, ...], float]:
+        """Of each table of the workload."""
+
     @property
-    def covers(self) -> bool: ...
+    def covers(self) -> bool:
+        """Whether all of them follow from what is measured."""
+
     @property
-    def rms_error(self) -> float: ...
+    def rms_error(self) -> float:
+        """Over all cells of the workload."""
+
     @property
-    def order_errors(self) -> Mapping[int, float]: ...
+    def order_errors(self) -> Mapping[int, float]:
+        """By the number of attributes of a table."""
+
     @property
-    def score(self) -> float: ...
+    def score(self) -> float:
+        """By the objective of the plan."""
 
 
 @dataclass(frozen=True)

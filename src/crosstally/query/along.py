@@ -14,8 +14,6 @@ import numpy as np
 
 from crosstally.typing import Floats
 
-__all__ = ["AskedAlong", "asked_along"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskedAlong:

@@ -15,8 +15,6 @@ from typing import Protocol
 from crosstally.errors import QueryError
 from crosstally.schema import Attribute, Schema, canonical_text
 
-__all__ = ["And", "Box", "Condition", "Not", "OneOf", "Or", "Range", "number_of_text", "shown", "where_in_text"]
-
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 # Limits time and memory: boxes without overlap, of which each is a term of a query. More are refused.
 _MAX_BOXES = 1000

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from crosstally.query.operators import CONTRAST
 from crosstally.typing import Integers
 
-__all__ = ["Moves", "contrast_moves", "numbers_changed"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moves:

@@ -24,8 +24,6 @@ from crosstally.errors import QueryError
 from crosstally.query.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown, where_in_text
 from crosstally.schema import MISSING, OTHER, canonical_text
 
-__all__ = ["BIN", "Call", "bin_label", "parse", "parse_question"]
-
 _MAX_TEXT = 10_000  # limits time: longer questions are refused before they are read
 _MAX_DEPTH = 50  # a limit: the parser calls itself at each bracket, and Python's stack is bounded
 _WORDS = ("and", "or", "not", "in")

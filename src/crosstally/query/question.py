@@ -21,21 +21,6 @@ from crosstally.query.grammar import Call, parse, parse_question
 from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
-__all__ = [
-    "Question",
-    "Where",
-    "cells_in_words",
-    "condition_of",
-    "count",
-    "describe",
-    "fourier",
-    "query_of",
-    "question_of_text",
-    "total",
-    "wavelet",
-]
-
-
 Factor = tuple[str, tuple[int, ...] | None]
 """An attribute, and a whole number for each of its cells; None stands for the numbers that its labels are."""
 

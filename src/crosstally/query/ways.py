@@ -28,8 +28,6 @@ from crosstally.query.operators import GroupMaps, Matrices, Matrix
 from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import DerivedSchema, Impossible, PublicCounts, Schema
 
-__all__ = ["Groups", "all_matrices_of", "check_parts", "full_part", "matrices_of", "mixed_of"]
-
 _IS_PRODUCT, _MATRICES = attrgetter("is_product"), attrgetter("matrices")
 
 

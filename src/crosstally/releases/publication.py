@@ -33,20 +33,6 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 
-__all__ = [
-    "check_measurements",
-    "check_promise",
-    "check_queries",
-    "check_variance",
-    "costs_of_entries",
-    "foreign_origins",
-    "noisy_total",
-    "publish",
-    "rows_in_doubt",
-    "rows_known",
-    "unsolved",
-]
-
 # How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
 # exponential function, and a false claim would be larger.
 _SAME_VARIANCE = 1e-9

@@ -50,23 +50,6 @@ from crosstally.query.operators import CONTRAST, Matrices, Matrix, Operator
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = [
-    "Axes",
-    "AxisReading",
-    "Layout",
-    "LinearAxis",
-    "basis_along",
-    "decompose",
-    "decompose_axis",
-    "find",
-    "linear_axes",
-    "map_axis",
-    "outer_product",
-    "placed",
-    "reading_along",
-    "rebuild",
-]
-
 _WORD = 64  # bits of a word of a key
 
 

@@ -33,8 +33,6 @@ from crosstally.residuals.nested import Nesting, PlacedNesting
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Averages", "Estimate", "by_shape", "combine", "mean_squares"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate:

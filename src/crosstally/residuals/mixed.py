@@ -30,8 +30,6 @@ from crosstally.residuals.axes import LinearAxis, basis_along, linear_axes, map_
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Block", "MeasuredWay", "MixedAxes", "Names"]
-
 Names = tuple[str, ...]
 
 # Of the largest pivot of J with a unit diagonal: below it some combination of coefficients is measured by nothing. A

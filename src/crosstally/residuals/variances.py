@@ -31,21 +31,6 @@ from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = [
-    "MOST_PRECISION",
-    "Closure",
-    "MeasuredAlike",
-    "TableBlock",
-    "Variances",
-    "blocks_of",
-    "bounded",
-    "cell_variance",
-    "closure_of",
-    "interleaved",
-    "inverse_cells_outside",
-    "subset_shares",
-]
-
 _BITS = 63  # bits of an int64 beside its sign: sets of fewer attributes are masks, wider ones numbers to a base
 # Subsets for each table of very many: tables over four attributes have sixteen. A few tables may have MAX_CELLS
 # subsets together, as the requests of a plan may; a short list of wide tables would otherwise fill the memory.

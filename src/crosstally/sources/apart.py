@@ -30,9 +30,6 @@ from crosstally.sources.guard import guarded, how_to_say
 from crosstally.sources.reading_options import Reading
 from crosstally.sources.source import OpenedFile, Read
 
-__all__ = ["MEMORY", "SECONDS", "open_apart", "serve"]
-
-
 # Sheets of workbooks: Excel and OpenDocument.
 
 

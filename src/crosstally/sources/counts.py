@@ -31,21 +31,6 @@ from crosstally.query.queries import MAX_CELLS, Cells, Product
 from crosstally.schema import Schema, Unit
 from crosstally.threads import in_order, most_threads
 
-__all__ = [
-    "BATCH_ROWS",
-    "Bound",
-    "CodedRows",
-    "EncodedRows",
-    "KeptCodes",
-    "Tally",
-    "asked_tables",
-    "bounded",
-    "counted",
-    "id_hashes",
-    "tables_in",
-    "text_bytes",
-]
-
 BATCH_ROWS = 65_536
 """Rows of a batch: limits memory, and is large enough for a batch's time to be that of its rows. No count depends on
 it."""

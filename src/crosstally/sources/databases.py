@@ -39,9 +39,6 @@ from crosstally.sources.guard import guarded
 from crosstally.sources.one_select import CheckedQuery, check_columns, checked_query
 from crosstally.sources.source import ANY_UNIT, WEIGHT, AnyUnit, RowStream, Scan, Source, chosen_columns
 
-__all__ = ["Database", "grouped_query", "read_query"]
-
-
 # Rows that a database groups before they travel: equal rows once, with how many there are. A group must hold rows of
 # equal cells, whatever a column's collation says. So rows are grouped only where the database's equality implies equal
 # canonical texts: by whole numbers, booleans, dates, and texts compared byte by byte. Under a collation that overlooks

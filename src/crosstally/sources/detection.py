@@ -36,8 +36,6 @@ from crosstally.sources.text_files import (
     read_head,
 )
 
-__all__ = ["Detected", "describe_reading", "detect_reading"]
-
 _SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV looks at: more takes longer and seldom changes its mind
 _UNSAID = (":", " ")  # they part fields too, but times and texts hold them
 _MOST_WORDS = 5  # a column of numbers may contain this many words beside those for a missing value; the same in a draft

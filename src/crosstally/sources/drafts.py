@@ -56,9 +56,6 @@ from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
 from crosstally.sources.source import ANY_UNIT, Scan
 
-__all__ = ["Draft", "DraftedColumn", "draft"]
-
-
 # Whole numbers that are codes: of a classification, or for what is missing.
 
 

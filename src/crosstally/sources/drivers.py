@@ -21,26 +21,6 @@ from crosstally.sources.guard import how_to_say
 from crosstally.sources.reading_options import Reading
 from crosstally.sources.source import OpenedFile
 
-__all__ = [
-    "NUMERIC",
-    "Rows",
-    "adbc_rows",
-    "check_odbc",
-    "closed_by",
-    "column_of",
-    "connect_duckdb",
-    "connect_odbc",
-    "connect_sqlite",
-    "dbapi_rows",
-    "duckdb_rows",
-    "odbc_rows",
-    "open_tables",
-    "quoted",
-    "reason_of",
-    "reason_of_state",
-]
-
-
 # What a database's error is about, in our words: its own text may quote a person's values, its SQLSTATE does not.
 
 

@@ -23,8 +23,6 @@ from crosstally.sources.reading_options import Reading
 from crosstally.sources.source import OpenedFile, RowStream, Scan, Source, chosen_columns
 from crosstally.sources.text_files import COMPRESSIONS, open_text
 
-__all__ = ["Files", "Parts"]
-
 _Batches = Generator[tuple[pa.RecordBatch, int]]
 _READ_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 # What a Parquet file may claim. No table of people comes near: more rows take days, a larger row group fits no memory.

@@ -20,9 +20,6 @@ from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
 from crosstally.sources.source import RowEncoding
 
-__all__ = ["FEW_ROWS", "ColumnReport", "Distribution", "Distributions", "Report", "check", "read_distributions"]
-
-
 # How well data fit a schema: a report for the steward's own terminal.
 
 

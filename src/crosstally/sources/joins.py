@@ -20,8 +20,6 @@ from crosstally.checks import optional
 from crosstally.errors import SourceError
 from crosstally.sources.parts import JOIN_KINDS
 
-__all__ = ["ASSERTED", "joined_tables", "joins_of"]
-
 PUBLIC, OF_UNIT, ASSERTED = JOIN_KINDS
 """How a table came to be joined, as a release's statement says it."""
 _HOW = (

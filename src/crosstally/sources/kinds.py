@@ -24,8 +24,6 @@ from crosstally.sources.source import RowEncoding, RowStream, Scan, Source, Yiel
 from crosstally.sources.spark import SparkTable, is_frame
 from crosstally.sources.table_objects import TableRows, is_table
 
-__all__ = ["count", "count_share", "encode_rows", "source_of"]
-
 
 def source_of(rows: Any) -> Source:
     """The source that a user means by rows.

@@ -30,17 +30,6 @@ from crosstally.platform_files import write_bytes
 from crosstally.query.queries import MAX_CELLS
 from crosstally.sources.counts import id_hashes, tables_in
 
-__all__ = [
-    "JOIN_KINDS",
-    "MergedParts",
-    "PartOrigin",
-    "RowsOfShare",
-    "Share",
-    "merge_parts",
-    "plan_digest",
-    "write_part",
-]
-
 JOIN_KINDS = ("public", "unit", "asserted")
 """How a table may have been joined: it is public, it is joined by the unit's id, or the steward answers for it."""
 

@@ -17,18 +17,6 @@ from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.guard import how_to_say
 
-__all__ = [
-    "EVERY_COLUMN",
-    "NO_OPTIONS",
-    "NumberStyle",
-    "Numbers",
-    "NumbersSeen",
-    "Reading",
-    "is_any_number",
-    "numeric_columns",
-]
-
-
 # Numbers that are written as texts: with a decimal point or a decimal comma, their thousands grouped or not. ``21.740``
 # is 21.74 to some and 21,740 to others. A text is therefore read in a style that somebody has said, or, when nobody
 # has, only in a column whose texts are numbers in one way alone.

@@ -35,22 +35,6 @@ from crosstally.sources.parts import MergedParts
 from crosstally.sources.reading_options import NO_OPTIONS, Numbers, Reading, numeric_columns
 from crosstally.threads import in_order
 
-__all__ = [
-    "ANY_UNIT",
-    "WEIGHT",
-    "AnyUnit",
-    "OpenedFile",
-    "Read",
-    "RowEncoding",
-    "RowStream",
-    "Scan",
-    "Source",
-    "YieldsBatches",
-    "chosen_columns",
-    "note_reading",
-    "unit_column",
-]
-
 WEIGHT = "crosstally rows"
 """The column by which a source that groups equal rows says how many rows a row stands for."""
 _CUT_SHORT = "its rows ended in an error"

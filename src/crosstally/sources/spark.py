@@ -44,8 +44,6 @@ from crosstally.sources.spark_tasks import (
 )
 from crosstally.sources.table_objects import check_spark_plan
 
-__all__ = ["SparkTable", "add_up", "in_spark", "is_frame", "open_session"]
-
 _SOURCE = "the Spark table"
 _FAILED = "Spark failed; its own log says more, and may quote rows"
 _SETTINGS = {

@@ -26,24 +26,6 @@ from crosstally.sources.guard import guarded
 from crosstally.sources.reading_options import NumbersSeen
 from crosstally.sources.source import RowEncoding
 
-__all__ = [
-    "BLOCKS",
-    "BLOCK_CELLS",
-    "CHUNKS",
-    "PLACES",
-    "added_blocks",
-    "block",
-    "bounded_chunks",
-    "counted_chunks",
-    "counted_rows",
-    "encoded_chunks",
-    "numbers_seen",
-    "problem_in",
-    "send_batches",
-    "unpacked",
-]
-
-
 # How rows and counts travel between Spark's tasks. Rows travel as *chunks*: the cells of a few rows packed together,
 # with the ids of their units while those are needed. The units are spread over *places* by a hash of their ids, and no
 # chunk holds rows of two places. Counts travel as *blocks*, stretches of one long vector in which all cells stand one

@@ -29,21 +29,6 @@ from crosstally.sources.guard import NOT_UTF8, how_to_say
 from crosstally.sources.reading_options import Reading
 from crosstally.sources.source import OpenedFile
 
-__all__ = [
-    "COMPRESSIONS",
-    "DELIMITERS",
-    "GUESS",
-    "TextFormat",
-    "after_lines",
-    "decoded_head",
-    "encoding_of",
-    "format_of",
-    "is_utf8",
-    "open_text",
-    "read_head",
-]
-
-
 # A file as a stream of UTF-8, whatever it is encoded in.
 
 

@@ -27,7 +27,8 @@ import numpy as np
 
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.residuals import Estimate, combine
@@ -45,8 +46,6 @@ from crosstally.strategies.strategy import (
     shares_of_rounds,
 )
 from crosstally.workload import Workload
-
-__all__ = ["Adaptive"]
 
 RULE_VERSION = 1
 """What ``next`` does with its parameters and what was measured. Approved plans rest on it."""

@@ -22,7 +22,6 @@ from crosstally.workload import Workload
 if TYPE_CHECKING:
     from crosstally.strategies.planner import Comparison, Proposal
 
-__all__ = ["Advice", "AdviceKind", "Alternative", "advised", "with_merged"]
 
 DELTA = Fraction(1, 10**9)
 """The delta that is suggested: below one over the number of people in the largest registers, as it must be, since a

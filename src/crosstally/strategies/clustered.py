@@ -21,16 +21,6 @@ from crosstally.schema import Schema
 from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.workload import Workload
 
-__all__ = [
-    "Cluster",
-    "GreedyMerge",
-    "Grouping",
-    "clusters",
-    "greedy_groups",
-    "has_grouping_property",
-    "is_consistent",
-]
-
 _SAME = 1e-9  # entries that differ by less are equal: rounding of the products that matrices are made by
 
 

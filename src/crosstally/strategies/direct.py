@@ -16,8 +16,6 @@ from crosstally.plans.plan import Plan
 from crosstally.query.queries import MAX_CELLS
 from crosstally.strategies.strategy import Strategy, StrategyWithOptions, Task
 
-__all__ = ["Direct", "Flat", "Uniform"]
-
 
 @dataclass(frozen=True, slots=True)
 class Flat(Strategy):

@@ -28,8 +28,6 @@ from crosstally.strategies.residual import alike
 from crosstally.strategies.strategy import StrategyWithOptions, Task, least_noise, with_less_noise
 from crosstally.workload import Workload
 
-__all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]
-
 # Limits time and memory: each residual is a request of the plan. Larger workloads are refused.
 MAX_RESIDUALS = 2_000_000
 

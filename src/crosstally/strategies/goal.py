@@ -36,16 +36,6 @@ from crosstally.schema import Schema
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
-__all__ = [
-    "Goal",
-    "Plan",
-    "goal_of",
-    "known_variances",
-    "public_precision",
-    "public_tables",
-    "weighing_tables",
-]
-
 ORDERS = 4
 """Without named tables, tables of up to four attributes count. Interactions of more are too small to measure: on six
 real tables their median is below 0.003 of what the one-way tables allow, a third of it with each further order."""

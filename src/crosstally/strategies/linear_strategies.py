@@ -30,8 +30,6 @@ from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.typing import Floats
 from crosstally.workload import Rows
 
-__all__ = ["LinearStrategies"]
-
 Kind = Literal["optimal", "hierarchy", "wavelet", "prefixes", "cells"]
 _SWEEPS = 2  # over the attributes, choosing a matrix for each: the second changes next to nothing
 

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
@@ -43,8 +44,6 @@ from crosstally.strategies.strategy import (
 )
 from crosstally.typing import Floats
 from crosstally.workload import Workload
-
-__all__ = ["MWEM", "multiplicative_weights"]
 
 RULE_VERSION = 1
 """What ``next`` does with its parameters and what was measured. Approved plans rest on it."""

@@ -29,8 +29,6 @@ from crosstally.strategies.view_shares import ViewShares
 from crosstally.strategies.views import cell_limits
 from crosstally.workload import Workload
 
-__all__ = ["ViewSearch", "best_views"]
-
 _MOST_CELLS = MAX_CELLS // 10  # views do not grow beyond this, so that ten of them still fit a plan
 # Attributes of a view are bits of an int64 whose sign stays free, with one to spare. More are not searched.
 _MASK_BITS = 62

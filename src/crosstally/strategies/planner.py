@@ -25,20 +25,6 @@ from crosstally.strategies.rules import likely_errors, outlook
 from crosstally.strategies.verdicts import ExpectedError, expected_errors
 from crosstally.workload import Workload, check_workload
 
-__all__ = [
-    "DEFAULT",
-    "Comparison",
-    "Proposal",
-    "compare",
-    "default_strategy",
-    "for_workload",
-    "plan",
-    "read_strategies",
-    "rests_on_rows",
-    "solve_epsilon",
-]
-
-
 _NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
 AUTO_STRATEGIES: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
 """What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than, and

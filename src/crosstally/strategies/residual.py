@@ -31,18 +31,6 @@ from crosstally.residuals.variances import Closure, closure_of
 from crosstally.strategies.strategy import StrategyWithOptions, Task, least_noise, with_less_noise
 from crosstally.typing import Floats
 
-__all__ = [
-    "TOLERANCE",
-    "Balance",
-    "Residual",
-    "alike",
-    "balanced",
-    "best_variances",
-    "contrast_costs",
-    "contrasts_with_variances",
-    "replacement_costs",
-]
-
 # Limits memory: 32 MB of constraints. Beyond it one constraint, which bounds them all, takes their place.
 _MAX_ENTRIES = 2**22
 _MOST_REPLACED = 16  # a limit: constraints are all sets of attributes that a replaced row may change, 2^16

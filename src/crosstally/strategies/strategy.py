@@ -25,30 +25,12 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity,
 from crosstally.errors import PlanError
 from crosstally.measurements import PUBLIC, Chosen, Measurement
 from crosstally.plans.joint_cost import groups_cost
-from crosstally.plans.plan import Plan, Rule
-from crosstally.plans.request import Request, RequestGroup, first_share, grouped, part_of, rest_of
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of
 from crosstally.query.linear import Linear
 from crosstally.query.queries import Cells, Query
 from crosstally.schema import Schema
 from crosstally.workload import Workload
-
-__all__ = [
-    "MAX_ROUNDS",
-    "Strategy",
-    "StrategyWithOptions",
-    "Task",
-    "check_rounds",
-    "following",
-    "just_chosen",
-    "known_total",
-    "least_noise",
-    "next_task",
-    "public_total",
-    "requests_with_shares",
-    "rows_share_of",
-    "shares_of_rounds",
-    "with_less_noise",
-]
 
 _FREE_SCALE = 2.0**-6  # the scale of noise on numbers that no unit can change: such noise is always zero
 # The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.

@@ -55,8 +55,8 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget, exact
 from crosstally.errors import BudgetError
 from crosstally.measurements import Measurement, public_counts
-from crosstally.plans.plan import Plan, Request, Rule
-from crosstally.plans.request import GroupedRequests, first_share, part_of
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import GroupedRequests, Request, Rule, first_share, part_of
 from crosstally.query.queries import Cells
 from crosstally.residuals.variances import Closure, Variances, bounded
 from crosstally.strategies.goal import (
@@ -84,8 +84,6 @@ from crosstally.strategies.view_shares import (
 from crosstally.strategies.wide_schemas import grouped_views, groups_for, is_wide, second_of_wide, trial_share
 from crosstally.typing import Floats
 from crosstally.workload import Workload
-
-__all__ = ["TwoStage", "believed_precisions", "best_precisions"]
 
 RULE_VERSION = 1
 """What ``next`` does with its parameters and what was measured: approved plans rest on it."""

@@ -39,25 +39,6 @@ from crosstally.strategies.strategy import Task, known_total
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
-__all__ = [
-    "LARGE",
-    "MEDIAN_SIZES",
-    "MOST_CELLS",
-    "SPREAD",
-    "Belief",
-    "TableBudget",
-    "ViewShares",
-    "best_family",
-    "best_shares",
-    "inferred_score",
-    "known_sizes",
-    "seen_one_ways",
-    "shares_of",
-    "shrunk_score",
-    "unshrunk_score",
-    "view_families",
-]
-
 MEDIAN_SIZES = {2: 0.06, 3: 0.01, 4: 0.003}
 """The median size of an interaction by its order (module docstring: six real tables)."""
 FALL = 0.3

@@ -12,12 +12,11 @@ from crosstally.budget import Noise
 from crosstally.designs import covering_design, covering_views, design_if_known
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
 from crosstally.query.queries import MAX_CELLS, Cells, sensitivity_of_tables
 from crosstally.strategies.strategy import Strategy, Task, known_total, rows_share_of
 from crosstally.workload import Workload
-
-__all__ = ["Views", "cell_limits", "choose_cover", "noise_error", "size_score"]
 
 LOW_ERROR, HIGH_ERROR = 0.001, 0.003
 """Noise errors between which PriView's rule wants to be: below it one may cover more, above it noise dominates."""

@@ -37,7 +37,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import Cells, Product
 from crosstally.residuals import combine
 from crosstally.residuals.variances import MOST_PRECISION, Closure
@@ -56,19 +57,6 @@ from crosstally.strategies.view_shares import (
     unshrunk_score,
 )
 from crosstally.typing import Floats
-
-__all__ = [
-    "grouped_views",
-    "groups_for",
-    "groups_of_all",
-    "is_wide",
-    "mean_square_size",
-    "rows_of_a_group",
-    "second_of_wide",
-    "trial_pairs",
-    "trial_share",
-    "value_groups",
-]
 
 _MISSED = 0.05
 """Pairs are tried where the chance that no large interaction is among them, if there are as many as believed, is below

@@ -10,7 +10,8 @@ import numpy as np
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
@@ -21,8 +22,6 @@ from crosstally.strategies.rules import next_stage
 from crosstally.strategies.strategy import requests_with_shares
 from crosstally.workload import Workload
 from crosstally_lab.audit.definitions import Json, answer
-
-__all__ = ["BUDGETS", "STRATEGIES", "PlanCase", "plan_cases", "planned_queries", "schema_of", "stages_of"]
 
 BUDGETS = {
     "epsilon": Budget(epsilon=1),

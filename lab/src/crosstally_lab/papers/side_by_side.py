@@ -32,8 +32,6 @@ from crosstally_lab.generate.classes import hidden_classes
 from crosstally_lab.papers.metrics import Interval, ratio_interval
 from crosstally_lab.papers.peers import ALGORITHMS, PeerTask, draw, peers_python, versions
 
-__all__ = ["OURS", "Result", "SideBySide", "compare_methods"]
-
 OURS = "crosstally"
 """The name of the release that people get, to which all others are compared."""
 LEVEL = 0.95  # of intervals of ratios: chosen, as everywhere in the package; higher says "no difference" more often

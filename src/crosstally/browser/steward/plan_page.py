@@ -28,8 +28,6 @@ from crosstally.strategies.advice import Advice, AdviceKind
 from crosstally.strategies.planner import DEFAULT, Proposal, compare
 from crosstally.strategies.verdicts import ExpectedError
 
-__all__ = ["budget_in_words", "create_app", "query_of", "read_proposal"]
-
 text = texts_of("plan")
 
 _FOLDER = Path(__file__).parent

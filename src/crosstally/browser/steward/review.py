@@ -26,9 +26,6 @@ from crosstally.sources.inspection import Distribution, Distributions
 from crosstally.strategies.planner import DEFAULT, Proposal, compare
 from crosstally.strategies.verdicts import ExpectedError
 
-__all__ = ["COOKIE", "IDLE_SECONDS", "Review", "Session", "previous_of", "write_entrance"]
-
-
 _MOST_KEPT = 64  # outlooks that are not computed again
 _WIDE_FROM = 31
 """Attributes from which on a plan for all pairs takes seconds: it is then made when asked for, not at every edit."""

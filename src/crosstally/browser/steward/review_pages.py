@@ -28,8 +28,6 @@ from crosstally.sources.drafting.edges import bin_names
 from crosstally.sources.inspection import FEW_ROWS
 from crosstally.strategies.planner import Proposal
 
-__all__ = ["create_app", "serve"]
-
 text = texts_of("review")
 
 _FOLDER = Path(__file__).parent

@@ -14,18 +14,6 @@ from numpy.typing import NDArray
 from crosstally.errors import SourceError
 from crosstally.sources.guard import guarded
 
-__all__ = [
-    "check_readable",
-    "flags",
-    "is_readable",
-    "is_text",
-    "looked_up",
-    "numbers",
-    "plain_text",
-    "plain_values",
-    "rows_of_each",
-]
-
 
 def is_readable(kind: pa.DataType) -> bool:
     """Whether the values of a type have a canonical text."""

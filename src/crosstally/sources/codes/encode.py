@@ -16,9 +16,6 @@ from crosstally.sources.codes.arrays import check_readable, flags, is_text, look
 from crosstally.sources.codes.values import MAY_CHANGE, Bins, Values, float_text
 from crosstally.sources.guard import guarded
 
-__all__ = ["Encoder", "canonical_texts", "encode", "matcher_of", "read_texts"]
-
-
 # A column of any Arrow type as codes, one for each row. With n labels the codes are 0 to n - 1 for the labels, n for a
 # value outside them and n + 1 for a missing one; what becomes of the last two is the attribute's rule and not decided
 # here.

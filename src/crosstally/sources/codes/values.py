@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from crosstally.schema import Attribute, canonical_text
 from crosstally.sources.codes.arrays import flags, looked_up, numbers
 
-__all__ = ["MAY_CHANGE", "Bins", "LabelTexts", "Values", "code_type", "float_text", "number_of"]
-
 # Numbers put into bins, exactly: a value is the decimal it is written as, and so is an edge. A bin has its lower edge,
 # the last one both. A float counts as the shortest decimal that is that float and no other of its width, as it would be
 # written into a text file: the same numbers fall into the same bins from every source.
