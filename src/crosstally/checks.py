@@ -1,6 +1,6 @@
-"""Whether what was given to a public call is of the right kind: one line says what it must be, and what it is.
+"""Type checks for arguments of public calls, and imports of optional packages.
 
-Packages that not everyone needs, imported where they are used.
+An error says in one line what the argument must be and what was given, or which extra has to be installed.
 """
 
 from __future__ import annotations

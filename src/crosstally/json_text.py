@@ -1,7 +1,7 @@
-"""JSON as every file of crosstally is read: what one reader understands, every other reader must understand too.
+"""Strict JSON for every file of crosstally, so that all readers understand the same.
 
-The standard library takes the last of two fields of one name, and numbers that are none. A schema whose second
-``"unit": null`` takes back the first protects other people than the reviewer saw; so both are refused, everywhere.
+The standard library takes the last of two fields with one name, and NaN and infinities. A schema whose second
+``"unit": null`` overrides the first protects a different unit than the reviewer saw; so both are refused everywhere.
 """
 
 from __future__ import annotations

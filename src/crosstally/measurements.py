@@ -1,6 +1,6 @@
 """Confidential counts, and the noisy measurements of them: the two sides of ``privacy.measure``.
 
-What a release's answers are, and how they show themselves, is in ``answers``; nothing that privacy rests on needs it.
+Answers of a release and their presentation are in ``answers``, on which nothing that privacy rests on depends.
 """
 
 from __future__ import annotations

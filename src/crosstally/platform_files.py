@@ -1,7 +1,7 @@
-"""What operating systems do differently: locks, modes, names, folders and limits. Of the library nobody else asks.
+"""Differences between operating systems: locks, modes, names, folders and limits. No other module asks for the system.
 
-Linux and macOS have all of it. Windows has neither ``flock`` nor POSIX modes nor folders that can be opened; each
-function says what it does there. ``local/client/`` stands alone, to be copied to a device, and uses none of this.
+Linux and macOS have all of these. Windows has no ``flock``, no POSIX modes and no folders that can be opened; each
+function says what it does there. ``local/client/``, which is copied to devices on its own, does not use this module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Work in threads, one for each core. Results come in the order of the work, whatever the number of threads.
+"""Threads: work in one thread per core, with results in the order of the work, and BLAS on one thread.
 
-Solve small systems of equations on one thread: BLAS would divide every step among threads that wait for each other.
-
-Sixty questions of a notebook, each with a fit of some hundred solves of up to 60 unknowns, took several times as long
+Small systems of equations are solved on one thread, since BLAS would divide every step among threads that wait for each
+other: sixty questions of a notebook, each a fit of some hundred solves of up to 60 unknowns, took several times as long
 with eight threads on two cores as with one. Large systems gain from threads and keep them.
 """
 

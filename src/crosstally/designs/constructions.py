@@ -24,12 +24,11 @@ Five points, blocks of two, every point covered:
 >>> _partition(5, 2).blocks(lambda *_: ())
 [(0,), (1, 2), (3, 4)]
 
-The table of designs found by search, in ``found.txt``.
-
-A line holds points, size, cover, the number of blocks, the length of the cycles of a permutation of the points, and
-base blocks, a character for each point. The design is the base blocks with all their images under the powers of the
-permutation; where those are more than the number, without what :func:`covers.tidied` can spare. The permutation moves
-the points in consecutive cycles; points left over at the end stay. A cycle length of 1 is a design without a symmetry.
+The table of designs found by search is ``found.txt``. A line holds points, size, cover, the number of blocks, the
+length of the cycles of a permutation of the points, and base blocks, a character for each point. The design is the base
+blocks with all their images under the powers of the permutation; where those are more than the number, without what
+:func:`covers.tidied` can spare. The permutation moves the points in consecutive cycles; points left over at the end
+stay. A cycle length of 1 is a design without a symmetry.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Blocks that cover: verification, and what can be left out of them.
+"""Covering designs: verification, removal of what is redundant, and search (greedy, and annealing from fixed seeds).
 
 Subsets of ``cover`` points are numbered by colexicographic rank, the sum of binomials C(x_i, i + 1) over the points
 x_0 < x_1 < ... .
-
-Designs found by search: greedy, and simulated annealing from fixed seeds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Covering designs: the smallest that the constructions, the table of designs found and the search give.
+"""The smallest covering design from constructions, the table of known designs, and search.
 
-Views of mixed sizes: attributes with many cells share their views with fewer others.
+``covering_design`` limits the attributes of a view, ``covering_views`` its cells: an attribute with many cells then
+shares its views with fewer others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Generated people: a small causal model of nine attributes, for the demo and for comparisons.
 
-How many rows: the number asked for, and rows drawn again from those of a table.
-
-Synthetic rows with labels: what can be handed on in place of the rows that nobody may see.
+The module also checks the number of rows asked for, resamples the rows of a table, and holds the type of synthetic
+rows with labels, which can be shared in place of confidential rows.
 """
 
 from __future__ import annotations

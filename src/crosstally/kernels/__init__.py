@@ -1,7 +1,7 @@
-"""Compiled inner loops: private functions that get arrays and write arrays; the public function beside each validates.
+"""Compiled inner loops: private functions from arrays to arrays, each with a public function that validates its input.
 
-Numba compiles a kernel when it is first imported on a machine, and keeps the result. The first kernel that is not found
-there is noted in the log ``crosstally.kernels``, which the command line shows and the library keeps to itself.
+Numba compiles a kernel when it is first imported on a machine, and caches the result. The first kernel that is not in
+the cache is logged to ``crosstally.kernels``; the command line shows that log, the library does not.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Where compiled kernels are kept: beside their sources or in the user's cache, else in a private temporary folder.
 
-Compiled code is loaded and run, so whoever can write to that folder can run anything in our name.
+Compiled code is loaded and run, so anyone who can write to that folder can run any code as this user.
 """
 
 # mypy: disable-error-code="untyped-decorator"

@@ -1,4 +1,4 @@
-"""Tables to inner products with products of Helmert's vectors in whole numbers, and back.
+"""Tables to inner products with products of Helmert's vectors (scaled to whole numbers), and back.
 
 u_0 = (1, ..., 1) and u_j = (1, ..., 1, -j, 0, ..., 0) with j ones. The function of coefficient z on the cells of a
 table is the product of u_(z_i) over its axes.

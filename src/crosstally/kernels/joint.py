@@ -1,4 +1,4 @@
-"""One step towards tables that agree and have no negative cell, for all views of one shape."""
+"""One step towards consistent nonnegative tables, for all views of one shape."""
 
 # mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations

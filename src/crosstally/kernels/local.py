@@ -1,7 +1,8 @@
-"""Reports drawn and counted in bulk: random words in, answers out.
+"""Reports of the local model, drawn and counted in bulk from random words.
 
-Words are uniform 32-bit numbers. A whole number below n is the upper half of word x n, words whose lower half is below
-2^32 mod n being left out, which makes it exact. Functions return how many words they used, or -1 where words ran out.
+Words are uniform 32-bit numbers. A whole number below n is the upper half of word x n; words whose lower half is below
+2^32 mod n are rejected, which makes it exactly uniform. Functions return the number of words used, or -1 where words
+ran out.
 """
 
 # mypy: disable-error-code="untyped-decorator"

@@ -1,4 +1,4 @@
-"""Search for views and their budgets: what least squares over them will say is the objective, exactly.
+"""Search for views and their budgets; the objective is the exact error of least squares over them.
 
 Random changes of the views are tried; one is kept only if it lowers the objective after tuning (descent). A view is a
 mask of attributes. With e the share of the whole budget that a view gets and c its cells, each residual B inside it is

@@ -1,18 +1,18 @@
-"""What many noisy answers cost together, exactly: no unit can move all of them as far as it can move each.
+"""The exact joint cost of many noisy answers: no unit can move all of them as far as it can move each one.
 
 When one row is added, every table of cells and every contrast moves by the same amount whatever the row is, so their
 costs add up. When a row is replaced, only the set D of attributes in which it changes matters, and a query over B moves
-by an amount that depends on D and B alone. A difference of +-1 sums, for one, moves only if an odd number of its
+by an amount that depends on D and B alone. A difference of +-1 sums, for example, moves only if an odd number of its
 attributes change (Barak et al. 2007 take 2 for each; the largest odd number of them together is about half of all).
 
 The cost is the largest over D of a sum of functions of D inside B: with up to 24 attributes, Moebius inversion of each
 function and one zeta transform give the sum for every D; with more, where attributes can be exchanged, only how many of
 each kind change matters. Otherwise the sum of the single costs is used, which is never too low.
 
-Linear queries: the most that one unit can move all of them, not the sum of the most of each. Counts over disjoint rows,
-for one, cost no more together than one of them. Every combination of the values of the attributes that some query names
-is looked at, once for values that no query tells apart; where there are too many, queries are taken in groups that
-share attributes, whose costs are added, which is never too low.
+For linear queries the cost is the most that one unit can move all of them together: counts over disjoint rows cost no
+more than one of them. Every combination of values of the attributes that some query names is enumerated, values that no
+query distinguishes only once; where there are too many, queries are split into groups that share attributes, and the
+groups' costs are added, which is never too low.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What a plan asks for: queries with their noise, one by one or in groups that are alike.
+"""Requests and stages of a plan.
 
-Stages of a plan: the rule of each later one, the part of the budget that it gets, and its key in a ledger.
+A request is a query with its noise, or a group of similar queries with the same noise. A later stage has a rule, a part
+of the budget, and a key in the ledger.
 """
 
 from __future__ import annotations

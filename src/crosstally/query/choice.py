@@ -1,4 +1,4 @@
-"""A private choice: which of several tables is farthest from a reference, told by its number alone.
+"""A private choice: which of several tables is farthest from a reference. Only the index of the table is published.
 
 The score of table T is weight_T x (L1 distance of the counts from reference_T, minus penalty_T); the largest score plus
 Gumbel noise wins. Reference, weights and penalties are public, scores are confidential and never leave ``privacy``.

@@ -1,4 +1,4 @@
-"""One number: a sparse sum of products of factors, summed over all rows; what a question becomes."""
+"""Linear queries, which questions resolve to: one number, a sparse sum of products of factors, summed over all rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Questions about rows, before a schema is known: counts, totals, and weighted sums of them.
 
-A question becomes a ``Linear`` query when it meets a schema. Its sensitivity is computed from what one row can add.
-
-Which rows a table counts: a condition that has met a schema.
+Resolved with a schema, a question becomes a ``Linear`` query, whose sensitivity is computed from what one row can add;
+a condition becomes the filter that says which rows a table counts.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ an average (``residuals.axes``); those of several matrices are solved together (
 One attribute has one grouping in a release. Its table by itself may be measured in full; every table over more
 attributes that holds it counts groups. So the attribute stands for two: one whose values are the groups, which the
 larger tables are about, and one with all its values, which is in no table but its own. ``Groups.extended`` is the
-schema with both. In it every measurement is one of plain cells or a contrast, and everything linear, the correction of
-negative cells and reconstruction work as for any schema. What the two say about each other is put together in
-``residuals.nested``; ``answers`` spread cells of groups over their values.
+schema with both. In it every measurement is of plain cells or a contrast, and everything linear, the correction of
+negative cells and reconstruction work as for any schema. ``residuals.nested`` combines what the two say about each
+other; ``answers`` spreads cells of groups over their values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measurements to an estimate: generalised least squares as an average, coefficient by coefficient."""
+"""From measurements to an estimate: generalised least squares as an average, coefficient by coefficient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes that are measured in more than one way: two matrices, or a matrix here and cells or contrasts there.
+"""Attributes that are measured in more than one way: by two matrices, or by a matrix and by cells or contrasts.
 
 Let a be such an attribute. All others have one basis [u K] each (``axes``), in which the precision of every measurement
 is diagonal, so that the sets B of other attributes still decouple. For each B the coefficients of B itself (T) and

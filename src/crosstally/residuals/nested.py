@@ -1,4 +1,4 @@
-"""Groups of values and the values themselves, put together by least squares.
+"""Groups of values and the values themselves, combined by least squares.
 
 In the extended schema (``query.ways``) an attribute with groups stands twice. Let T be the total, x the counts of
 its n values, u those of its G groups and m_g how many values group g has. Averaged as for any schema, measurements say

@@ -1,11 +1,11 @@
-"""The variance of every coefficient and cell after combining, from what is measured and with how much noise: no values.
+"""The variance of every coefficient and cell after combining. It follows from queries and noise, not from values.
 
 All coefficients of one attribute set B share a variance, and precisions add. A view over V whose cells have variance v
-tells the coefficients of each B inside V with variance v x prod(n_i, i in V but not B); a contrast over B tells those
-of B alone, with v over its squared scale. Attributes that are measured by a matrix have other numbers in place of 1/n
-and of the scale (``axes``). What is not measured is NaN, and so is all that needs it.
+measures the coefficients of each B inside V with variance v x prod(n_i, i in V but not B); a contrast over B measures
+those of B alone, with v over its squared scale. Attributes that are measured by a matrix have other numbers in place of
+1/n and of the scale (``axes``). What is not measured is NaN, and so is everything that depends on it.
 
-All attribute sets inside some tables, numbered, and what each weighs in the tables' variances: arrays, no loops.
+``Closure`` numbers all attribute sets inside some tables and gives the weight of each in the tables' variances.
 """
 
 from __future__ import annotations

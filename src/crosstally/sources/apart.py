@@ -1,7 +1,7 @@
-"""Files that are read in a process of their own, with limits of memory and time: workbooks, SPSS, SAS and Stata.
+"""Files read in a child process with limits on memory and time: workbooks, SPSS, SAS and Stata.
 
-A few bytes of such a file can ask for any amount of memory, and its reader then ends the process that it runs in. Here
-that is a child; its death is one line. Rows come back through a pipe, as batches of Arrow.
+A few bytes of such a file can make its reader allocate any amount of memory and end its process. Here that is a child,
+and its death becomes a one-line error. Rows come back through a pipe, as Arrow batches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Rows as codes into exact counts of many tables: contribution bounds, codes kept for stages, and the tally.
+"""From coded rows to exact counts of many tables: contribution bounds, codes kept for later stages, and counting.
 
-How a value becomes a code is not known here. Whoever reads a source hands its rows over as ``CodedRows``.
+The reader of a source passes its rows as ``CodedRows``; how values become codes is not known here.
 
-Of each unit the rows with the smallest hashes are kept, at most so many. Which ones depends on nothing but the unit's
-own rows: not on their order, on the size of batches, or on other units. Equal rows are kept as often as they occur,
+The contribution bound keeps the rows of each unit with the smallest hashes. Which rows are kept depends only on the
+unit's own rows, not on their order, the size of batches, or other units. Equal rows are kept as often as they occur,
 within the bound.
 """
 

@@ -1,6 +1,6 @@
-"""Rows that one SELECT finds in a database, each batch once: PostgreSQL, SQLite, DuckDB, ODBC, or a connection given.
+"""The rows of one SELECT, each batch read once: PostgreSQL, SQLite, DuckDB, ODBC, or a given connection.
 
-What a driver raises may quote a person's values. It becomes a line of our own, with the SQLSTATE.
+A driver's error may quote a person's values. It is replaced by a message of ours with the SQLSTATE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a source seems to be written, for a steward to confirm.
+"""Detection of how a source is written, for a steward to confirm.
 
-What is found rests on all rows, so that one row may change it: it is shown, and becomes part of a release only when the
-steward says so, as options or in a schema. Nothing of it is published.
+The result depends on all rows, so one row may change it. It is shown to the steward and enters a release only when the
+steward states it, as options or in a schema. None of it is published.
 """
 
 from __future__ import annotations

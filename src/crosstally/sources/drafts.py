@@ -1,6 +1,6 @@
 """A first schema from data, for the steward to review: it is not public until that is done.
 
-Each column is seen batch by batch: what is known of it says which attribute it may be.
+Each column is read batch by batch into a summary, from which an attribute is proposed.
 """
 
 from __future__ import annotations

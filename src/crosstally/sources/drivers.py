@@ -1,4 +1,4 @@
-"""Drivers of databases: what their errors say without a value of a row, connections that read alone, and their rows."""
+"""Database drivers: their errors without any value of a row, read-only connections, and their rows."""
 
 from __future__ import annotations
 

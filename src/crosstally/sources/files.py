@@ -1,4 +1,4 @@
-"""Files as a source: Arrow record batches, each file by the end of its name. No error is worded by its content."""
+"""Files as a source of Arrow record batches; the end of a name decides the format. No error message quotes content."""
 
 from __future__ import annotations
 

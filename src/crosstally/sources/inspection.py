@@ -1,4 +1,4 @@
-"""What a steward sees of data before a release: how well they fit a schema, and how rows are spread over its cells."""
+"""Inspection of data by a steward before a release: how well they fit a schema, and how rows spread over its cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user gave as rows: which kind of source it is (nobody else asks), and its rows encoded and counted."""
+"""Dispatch on what a user gave as rows: its kind of source (decided here only), and its rows encoded and counted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whether a query is one SELECT whose rows each come of one row, so that a person changes the own rows alone.
+"""Whether a query is one SELECT each of whose rows comes from one row, so that a person changes only their own rows.
 
-Sensitivity rests on it. So the query is not searched for what is known to be wrong: every part of it must be among the
-parts that are known to be right, and what is not known here is refused. The query is printed anew from its tree before
-it is checked, and this is what the database runs: it reads no word that was not understood here.
+Sensitivity depends on it. So the check is a list of what is allowed, not of what is forbidden: every part of the query
+must be known to be safe, and anything unknown is refused. The query is printed again from its tree before it is
+checked, and the database runs that text: it sees no word that was not understood here.
 """
 
 from __future__ import annotations

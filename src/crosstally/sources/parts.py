@@ -1,7 +1,7 @@
 """Parts: exact counts that several processes made of one source, in files, to be added up before noise.
 
-A part's file is the one export of exact counts, and confidential. It names its plan, its reading, what was seen of the
-source, and which share it is; only the whole of one source, counted once, can be added up.
+A part's file is the only export of exact counts, and is confidential. It names its plan, its reading options, a
+fingerprint of the source, and which share it is; only all shares of one source, each counted once, can be added up.
 
 It holds a line ``crosstally-part-1``, a line of JSON, the counts of all tables of the plan in its order as
 little-endian 64-bit numbers, and the SHA-256 of everything before it.

@@ -1,10 +1,10 @@
 """What a source of rows is, and how its rows become codes.
 
-A source gives names of columns, batches of rows with some of them, and what else may be asked of it. Whoever reads it
-knows this interface and none of its kinds. Each kind has a class in a module of its own, and ``kinds.source_of`` finds
-it for what a user gave. A kind has to give ``streams``; everything else has an answer here.
+A source gives names of columns, batches of rows with some of these columns, and properties such as its key. Readers
+know this interface and none of its kinds. Each kind is a class in its own module, which ``kinds.source_of`` finds for
+what a user gave. A kind must implement ``streams``; everything else has a default here.
 
-The codes of a row depend on that row alone. They are handed to ``counts``.
+The codes of a row depend on that row alone. They are passed to ``counts``.
 """
 
 from __future__ import annotations

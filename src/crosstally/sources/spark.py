@@ -1,6 +1,6 @@
-"""Rows that Spark holds, as a source: a DataFrame, a table by its name, or files.
+"""Spark as a source of rows: a DataFrame, a table by its name, or files.
 
-What Spark raises, and what its own query logger writes, may quote a person's values. It becomes a line of ours.
+Spark's errors and its query logger may quote a person's values. They are replaced by messages of ours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What Spark's tasks do with the rows of a partition: cells of rows, contribution bounds, counts, and their sums.
+"""Work of Spark's tasks on the rows of a partition: cells of rows, contribution bounds, counts, and their sums.
 
-Everything that a task has to say is in the rows that it returns. Spark takes those of one successful attempt for each
-partition, so that a task that was killed and ran again, or ran twice, changes nothing. Whatever fails in Python becomes
-a note there too, in our own words: an exception that leaves a task is logged, with all that it quotes.
+A task reports only through the rows that it returns. Spark takes those of one successful attempt for each partition, so
+a task that was killed and ran again, or ran twice, changes nothing. Failures in Python become a note in those rows too,
+in our own words: an exception that leaves a task is logged, with everything that it quotes.
 """
 
 from __future__ import annotations

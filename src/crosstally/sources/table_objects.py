@@ -1,4 +1,4 @@
-"""Tables that other packages hold, as Arrow readers: frames, queries, datasets, and all that speaks Arrow."""
+"""Tables of other packages as Arrow readers: frames, queries, datasets, and anything with an Arrow interface."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Text files of rows: CSV and its kin, with any separator, in any encoding, compressed or not.
 
-How a file is read follows from what its reader says and from the names it begins with, never from its rows: one
-person's row cannot change how another's is read. Where the rows do not fit, nothing is read at all.
+How a file is read follows from the options given and from its header, never from its rows: one person's row cannot
+change how another's is read. If some row does not fit, nothing is read at all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What would change a plan's error most, and by how much: each alternative is planned, not guessed.
 
 docs/concepts/advice.md lists every kind of advice. The error is compared in the tables over the most attributes whose
-error is known beforehand, beside an average count of each plan: merging values makes cells larger as well.
+error is known beforehand, relative to an average count of each plan, since merging values makes cells larger too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Greedy merging ("clustered"): the workload's tables in fewer, larger ones (Ding et al. 2011; C and C+ of ICDE 2013).
 
-Groups of strategy queries that can share one budget (ICDE 2013, section III-A, definition 3.1).
+The grouping of strategy queries that can share one budget is definition 3.1 of ICDE 2013, section III-A.
 """
 
 from __future__ import annotations

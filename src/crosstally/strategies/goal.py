@@ -1,15 +1,14 @@
-"""What a plan is for: the error of tables, order by order, and one number for all orders.
+"""The objective of a plan: the error of its tables, order by order, and one score for all orders.
 
-Tables over one attribute, over two, over three have errors of different sizes, and nobody can say how much error in one
-is worth how much in another. So each order is measured by the mean over its tables of the mean squared error of a cell,
-and orders are put together by a weighted geometric mean: making one order's error 10% smaller counts the same, whatever
-that error is. A consequence, which planning uses: budget that serves one order alone is best shared in proportion to
-the orders' weights, under Laplace as under Gaussian noise.
+Tables over one, two and three attributes have errors of different sizes, and there is no natural exchange rate between
+them. So the error of an order is the mean over its tables of the mean squared error of a cell, and orders are combined
+by a weighted geometric mean: reducing one order's error by 10% counts the same, whatever that error is. A consequence,
+which planning uses: budget that serves one order alone is best shared in proportion to the orders' weights, under
+Laplace as under Gaussian noise.
 
-The error to expect of a plan, from its queries and noise alone; nothing that pays looks at it.
-
-A schema's public counts count as measurements that cost nothing. They are no requests: nothing is asked of the rows for
-them, no noise is drawn, and the noise and cost of every request follow from its own sensitivity as ever.
+The expected error of a plan follows from its queries and noise alone; no charge depends on it. A schema's public counts
+are treated as measurements that cost nothing. They are not requests: nothing is asked of the rows for them, no noise is
+drawn, and the noise and cost of every request still follow from its own sensitivity.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The range of errors to expect of a release, after its inference, before anything is measured.
+"""Predictions: the range of a release's errors before anything is measured, and tables from the measurements so far.
 
-Nobody knows beforehand how often values occur and how large interactions are. So the error is worked out for values as
-skewed as the quartiles of real attributes and for interactions of two sizes, each time for what the plan measures then.
-The middle of the range is the geometric mean of these four; its reach is that of the skews, that of the sizes, and the
-variation of one release together with the error of this formula, as the root of the sum of their squares.
+How often values occur and how large interactions are is unknown beforehand. So the error after inference is computed
+for values as skewed as the quartiles of real attributes and for interactions of two sizes, each time for what the plan
+then measures. The middle of the range is the geometric mean of these four; its half-width is the root of the sum of
+squares of three: that of the skews, that of the sizes, and the variation of one release with the error of this formula.
 
 Let a cell of a table A have shares p_i of N rows, x = N prod p_i. A set B inside A of two or more attributes adds
 
@@ -16,11 +16,10 @@ it. An inference that knew both would weigh them like this; lower orders reach c
 their shares, as maximum entropy has it. The total and one-way tables add up to w, and w x^2 / (w + x^2) in a cell of x
 rows.
 
-Predictions for any table from the measurements so far: the model with which ``adaptive`` chooses.
-
-A table that is covered is its least-squares estimate in the residual basis. One that is not starts from the product of
-its one-way tables and is raked to the largest tables inside it that are covered: what these say and nothing else
-(maximum entropy, near enough to choose by). Cells below zero count as zero, and every table has the same total.
+``predicted_tables`` is the model with which ``adaptive`` chooses. A table that is covered by measurements is its
+least-squares estimate in the residual basis. Any other starts from the product of its one-way tables and is raked to
+the largest covered tables inside it (nearly maximum entropy, close enough to choose by). Cells below zero count as
+zero, and every table has the same total.
 """
 
 from __future__ import annotations

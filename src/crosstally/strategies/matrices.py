@@ -1,12 +1,12 @@
-"""Strategies as explicit matrices, for small domains: a row for each query, a column for each cell of the full table.
+"""Strategy matrices: explicit ones for small domains, and the matrix that measures an ordered attribute.
 
-Cells are in the order of a table's ``ravel``: the last attribute fastest. Marginals never need these matrices (the
-residual basis replaces them); they are for other queries, for user matrices, and for tests.
+An explicit matrix has a row for each query and a column for each cell of the full table, in the order of a table's
+``ravel`` (the last attribute fastest). Marginals never need one (the residual basis replaces them); they are for other
+queries, for user matrices, and for tests.
 
-The matrix that measures an ordered attribute, chosen for the queries along it.
-
-Gaussian noise: minimise tr(W'W X^-1) over Gram matrices X whose diagonal (the squared L2 norm of what one row of the
-data adds) is at most one. It is convex. With a multiplier m_j for each cell and D = diag(m) the optimum is
+The matrix of an ordered attribute is chosen for the queries along it. Gaussian noise: minimise tr(W'W X^-1) over Gram
+matrices X whose diagonal (the squared L2 norm of what one row of the data adds) is at most one. It is convex. With a
+multiplier m_j for each cell and D = diag(m) the optimum is
 
     X = D^-1/2 (D^1/2 W'W D^1/2)^1/2 D^-1/2,      2 tr((D^1/2 W'W D^1/2)^1/2) - sum(m)  being the dual,
 

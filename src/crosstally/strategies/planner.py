@@ -1,4 +1,4 @@
-"""Choose a strategy. Free: no data is read.
+"""Choose a strategy. This costs no budget: no data is read.
 
 For the objective "tables" the choice is ``two-stage``, which uses noisy one-way tables to decide what no plan can know
 in advance; the others are shown for comparison. For "cells" the strategy with the lowest predicted error is chosen.

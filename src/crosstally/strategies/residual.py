@@ -3,10 +3,9 @@
 The variance of a cell is a weighted sum of the variances of the residuals inside its table, and the cost of a residual
 is a constant over its variance, so the best budgets have a closed form (ResidualPlanner, Xiao et al. 2023).
 
-The best variances of residuals for the largest of several objectives under several constraints, with a certificate.
-
-Minimise the largest of sum_B C_tB v_B over tables t, where each sum_B A_DB / v_B must stay within the budget. For any
-weights of tables and constraints, c = sum of weighted C and a = sum of weighted A, no solution is below
+For the largest of several objectives under several constraints, ``balanced`` finds the best variances with a
+certificate. It minimises the largest of sum_B C_tB v_B over tables t, where each sum_B A_DB / v_B must stay within the
+budget. For any weights of tables and constraints, c = sum of weighted C and a = sum of weighted A, no solution is below
 (sum_B sqrt(c_B a_B))^2, which is concave in the weights; v_B = sqrt(a_B / c_B) attains it when the weights are best.
 """
 

@@ -1,12 +1,12 @@
-"""The base class of strategies. A strategy takes a ``Task``, never data, and returns a plan of what to measure.
+"""The base class of strategies, and what strategies share: noise from shares of a budget, and rounds.
 
-Rounds of a private choice and a measurement of what was chosen: two stages each, planned one by one.
+A strategy takes a ``Task``, never data, and returns a plan of what to measure. Each request gets the least noise that
+its share of the budget buys; what is left of the budget reduces the noise of all.
 
-The first stage of all measures what every round needs. Each later stage has a rule of the same name and parameters; the
-number of rounds is fixed, and so is the share of each stage. What a stage asks follows from the answers before it, so
-that a run can be repeated from its recorded choices and measurements alone.
-
-Requests that share a budget: the least noise that each one's share buys, and what is left is given to all.
+A round is a private choice and a measurement of what was chosen: two stages, planned one by one. The first stage of
+a plan measures what every round needs. Each later stage has a rule of the same name and parameters; the number of
+rounds and the share of each stage are fixed. What a stage asks follows from the answers before it, so a run can be
+repeated from its recorded choices and measurements alone.
 """
 
 from __future__ import annotations

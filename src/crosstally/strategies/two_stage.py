@@ -25,13 +25,12 @@ wide schemas    views over groups of values (``value_groups``), with x_V in the 
 A named table that is predicted better than it could be measured is not measured. ``next`` gets the plan and the
 published measurements, never the data: choosing is post-processing.
 
-Water filling, under Gaussian noise: how precisely to measure each set when the sizes of interactions are uncertain.
-
-The error of a goal's order k is E_k = sum_B W_kB e_B(p_B), where e_B(p) is the posterior variance of B after it is
-measured with precision p (``Belief.errors``). A unit of p_B costs c_B, and sum_B c_B p_B must stay within rho. The goal
-is the least sum_k share_k log E_k. With weights W_B = sum_k share_k W_kB / E_k for given E_k, the best precisions solve
--W_B e_B'(p_B) = mu c_B, or are zero where even the first unit is not worth its cost: inverted water filling. The
-logarithm is concave, so computing the weights again from the reached E_k never makes the goal worse.
+Water filling decides under Gaussian noise how precisely to measure each set when the sizes of interactions are
+uncertain. Here e_B(p) is the posterior variance of B after it is measured with precision p (``Belief.errors``). A unit
+of p_B costs c_B, and sum_B c_B p_B must stay within rho. The goal is the least sum_k share_k log E_k. With weights W_B
+= sum_k share_k W_kB / E_k for given E_k, the best precisions solve -W_B e_B'(p_B) = mu c_B, or are zero where even the
+first unit is not worth its cost: inverted water filling. The logarithm is concave, so computing the weights again from
+the reached E_k never makes the goal worse.
 
 This assumes that inference shrinks the noise of each set as well as the prior allows, which requires knowing the size
 of that set. But inference shrinks cells, and where cells are larger than their noise, the noise of a small interaction

@@ -1,4 +1,4 @@
-"""The errors of a plan in words: how far counts will be from the true ones, beside an average count of such tables."""
+"""The errors of a plan in words: how far counts will be from the true ones, relative to an average count."""
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
-"""How to divide a budget among views when the sizes of interactions are uncertain.
+"""Division of a budget among views when the sizes of interactions are uncertain; the views that are considered.
 
 A table with the part e of epsilon and sensitivity s has cells of precision e^2 / (2 s^2); with the part r of rho it is
 2 r / s^2. A view measures each set inside it with that precision divided by the number of cells outside the set. The
 error of the goal has no closed form in the shares: shares are moved in proportion to their marginal gains until these
 are equal. The shares of views that gain nothing go to zero.
 
-Families of views that the second stage of ``two-stage`` chooses from under Laplace noise.
+``view_families`` are the families that the second stage of ``two-stage`` chooses from under Laplace noise.
 
-How large interactions are likely to be, before any is measured: what decides whether one is worth its noise.
-
-For a set B of two or more attributes, R_B is its residual beyond what the lower orders predict (maximum entropy). The
-one-way tables give its scale: with g_i^2 = 1 - sum p_i^2 for the shares p_i of an attribute's values, R_B has the size
-sqrt(sum of squares of R_B) / (N prod g_i). Sampling alone makes that 1 / sqrt(N). Measured on Adult, FARS, ACS,
-census-9, MSNBC and Kosarak (lab/evidence/tried.md), the median size is about 0.06 for pairs, 0.01 for triples and
-0.003 for quadruples, on every table within a factor of three; within a table sizes spread like a log-normal law, and
-pairs say little about triples. So the belief is a mixture of three sizes with the moments of that law.
+``Belief`` is the prior for the sizes of interactions, which decides whether one is worth its noise. For a set B of two
+or more attributes, R_B is its residual beyond what the lower orders predict (maximum entropy). The one-way tables give
+its scale: with g_i^2 = 1 - sum p_i^2 for the shares p_i of an attribute's values, R_B has the size sqrt(sum of squares
+of R_B) / (N prod g_i). Sampling alone makes that 1 / sqrt(N). Measured on Adult, FARS, ACS, census-9, MSNBC and Kosarak
+(lab/evidence/tried.md), the median size is about 0.06 for pairs, 0.01 for triples and 0.003 for quadruples, on every
+table within a factor of three; within a table sizes spread like a log-normal law, and pairs say little about triples.
+So the belief is a mixture of three sizes with the moments of that law.
 """
 
 from __future__ import annotations

@@ -1,21 +1,17 @@
-"""The second stage of a wide schema, under either noise: views over groups of values (``two-stage``).
+"""The later stages of ``two-stage`` for wide schemas, under either noise: trial pairs, and views over groups of values.
 
-Groups of the values of wide attributes, chosen by noisy counts that were measured earlier.
+Groups of values are chosen by noisy counts measured earlier. A group with few rows adds noise to every pair and little
+information; a group with many rows hides how its values differ. With s the standard deviation of the noise of a pair's
+cell and N rows, a group has about sqrt(2 s N) rows: a pair of two such groups holds, if they are independent,
+(2 s N) / N = 2 s rows, twice its noise. Ordered values (bins) are grouped with their neighbours; labels, which have no
+order, with those of nearly the same count, so that the most frequent ones stay single. The cells for other and missing
+values are not neighbours of the last bin and stay single.
 
-A group with few rows adds noise to every pair and says little; a group with many rows hides how its values differ. With
-s the noise of a pair's cell (its standard deviation) and N rows, a group of about sqrt(2 s N) rows is taken: a pair of
-two such groups holds, if they are independent, (2 s N) / N = 2 s rows, twice its noise.
-
-Values that have an order, bins, are put together with their neighbours; labels, which have none, with those of nearly
-the same count: the most frequent ones stay by themselves. The cells for other and missing values are no neighbours of
-the last bin and stay by themselves.
-
-Pairs on trial: how large the interactions of a wide table are, before the budget goes to all of its pairs.
-
-The belief about interactions (``view_shares``) was made on tables of up to 32 attributes. Where hundreds of pairs share
-a budget of Laplace noise, being wrong about it is dear: all pairs are measured and none can be told from its noise. So
-each attribute is first measured with one other. Let T be such a table of counts, p (n_p values) and q (n_q) its shares
-along both axes, N the number of people, v the variance of the noise of a cell, I the identity and 1 a vector of ones:
+Trial pairs estimate how large interactions are before the budget goes to all pairs. The belief about interactions
+(``view_shares``) was made on tables of up to 32 attributes; where hundreds of pairs share a budget of Laplace noise, an
+error in it is expensive: all pairs are measured and none can be distinguished from its noise. So each attribute is
+first measured with one other. Let T be such a table of counts, p (n_p values) and q (n_q) its shares along both axes,
+N the number of people, v the variance of the noise of a cell, I the identity and 1 a vector of ones:
 
     R  =  T - (sum of T) p q'  =  (I - p 1') T (I - 1 q')
 

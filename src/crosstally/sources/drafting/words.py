@@ -1,4 +1,4 @@
-"""What names and labels mean: ids and weights by their names, the order of labels, and spellings of the same."""
+"""The meaning of names and labels: ids and weights by their names, the order of labels, and spellings of one label."""
 
 from __future__ import annotations
 
