@@ -26,10 +26,10 @@ class JsonError(ValueError):
 
 
 def read_json(text: str | bytes, *, finite: bool = True) -> Any:
-    """The value that a JSON text says.
+    """The value of a JSON text.
 
-    Where ``finite`` is false, numbers of any size are taken, and NaN: a row on somebody's device must not be refused
-    for what it holds, since a refusal tells.
+    Where ``finite`` is false, numbers of any size and NaN are accepted: a row on a person's device must not be refused
+    because of its values, since the refusal would reveal them.
 
     >>> read_json('{"unit": {"id": "person"}, "unit": null}')
     Traceback (most recent call last):

@@ -62,18 +62,18 @@ def release(
         source: A path, a folder, a glob, a list of paths, a table of pandas, Polars, DuckDB, PyArrow or Spark, a
             ``SparkTable``, a ``Database``, ``Parts`` counted for the plan, or an object of your own that yields batches
             (``sources.source.YieldsBatches``). It is read once, whatever the plan.
-        schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
+        schema: The attributes to publish. Beside a plan only where it has a reading, which is not part of a plan.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter most.
         strategy: What to measure: "auto", a name, or a strategy with its options.
-        neighbours: Which tables must be hard to tell apart: "add-remove" or "replace". A plan fixes this too.
+        neighbours: Which data sets must be hard to distinguish: "add-remove" or "replace". A plan fixes this too.
         objective: What planning minimises: "tables", the errors of tables of every order, or "cells", the weighted sum
             of the variances of all cells of the workload, as in the papers.
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
         plan: An approved plan, run exactly as it stands, instead of schema, budget, workload and strategy.
-        ledger: Where the spend is recorded. Without one the total over several releases is yours to keep.
+        ledger: Where the spend is recorded. Without one you must keep track of the total over several releases.
         key: A name for this release in the ledger. The same key and plan give the same numbers again, for free.
         reading: How the source is written, where neither its names nor the schema's reading show it.
         progress: Called with the number of bytes read so far; never with a number of rows, which is confidential.
@@ -99,7 +99,7 @@ def release(
 def _planned(
     source: Any, schema: Schema | None, proposal: Proposal, ledger: Ledger | None, strategies: Sequence[Strategy]
 ) -> Plan:
-    """The plan that is chosen for a schema; parts are refused, which were counted for a plan."""
+    """The plan chosen for a schema; parts are refused, since they were counted for another plan."""
     from crosstally.sources import source_of
 
     if schema is None or source_of(source).needs_plan:
@@ -173,7 +173,7 @@ def run(
 def _bought(
     plan: Plan, people: _Rows, ledger: Ledger, keys: Sequence[str], promise: Statement
 ) -> tuple[list[Plan], tuple[Measurement, ...]]:
-    """The stages of a plan that were measured, one after the other, and what they got.
+    """The stages of a plan that were measured, in order, with their measurements.
 
     Each is rehearsed before it is charged. A later one that cannot be planned or published is left out: what was paid
     for until then is a release by itself.
@@ -232,7 +232,7 @@ def count_part(
     shared out if there are at least n, and otherwise rows by their number. Nothing is spent.
 
     Args:
-        source: The whole source, the same for all shares, to which nobody writes until all are counted.
+        source: The whole source, the same for all shares, which must not change until all are counted.
         path: The file to write.
         plan: The approved plan, of one stage.
         share: Which share, such as "3/8".
@@ -292,8 +292,8 @@ def _belongs_to_another(key: str) -> KeyReusedError:
 def _next(ledger: Ledger, keys: Sequence[str], seen: Sequence[Measurement]) -> Plan | None:
     """The stage after the one that the first key has bought: as it stands in the ledger, or else planned now.
 
-    A stage that was charged before is never planned again: another version of a rule, or a number of rows that was not
-    given then, might ask for something else under the same key.
+    A stage that was charged before is never planned again: a different version of a rule, or a number of rows that was
+    not given then, might ask for something else under the same key.
     """
     key, following = keys
     stage, stored = ledger.plan(key), ledger.plan(following)
@@ -364,7 +364,7 @@ class _Rows:
 
 
 def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
-    """What the plan's requests got: now, or when the same key asked before."""
+    """The measurements for the plan's requests: drawn now, or stored when the same key was used before."""
     from crosstally.privacy.measure import measure_counted
     from crosstally.sources import note_reading
 

@@ -56,7 +56,7 @@ def not_understood(tree: Any, known: Known) -> Iterator[tuple[Any, str | None]]:
 
 
 def in_words(node: Any, argument: str | None = None) -> str:
-    """What a node is, or an argument of it, in words of SQL."""
+    """A node, or an argument of it, in words of SQL."""
     if argument is None:
         return _class_in_words(node)
     value = node.args[argument]

@@ -171,5 +171,5 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """How many columns a terminal gives a text: none to combining marks, two to wide characters."""
+    """How many columns a text takes in a terminal: none for combining marks, two for wide characters."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

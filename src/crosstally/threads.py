@@ -37,11 +37,11 @@ def most_threads() -> int:
 
 
 def in_order(work: Callable[[T], R], pieces: Iterable[T], *, threads: int | None = None) -> Iterator[R]:
-    """What the work makes of each piece, in the order of the pieces.
+    """The result of the work for each piece, in the order of the pieces.
 
-    The pieces are drawn in the caller's thread while others work on earlier ones. The work must leave the interpreter's
-    lock for most of its time, as compiled kernels, numpy and Arrow do. The first piece that fails, in their order, ends
-    it with its error; once that is raised no thread works on.
+    The pieces are drawn in the caller's thread while others work on earlier ones. The work must release the
+    interpreter's lock for most of its time, as compiled kernels, numpy and Arrow do. The first piece that fails, in
+    their order, ends the iteration with its error; no thread is working any more when that is raised.
 
     Args:
         work: A function that may run in several threads at once.

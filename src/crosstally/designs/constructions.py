@@ -150,7 +150,7 @@ _SPLIT_POINTS = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Construction:
-    """A way to make a design: its kind, how many blocks it makes at most, and what makes them of smaller designs.
+    """A way to make a design: its kind, its largest number of blocks, and how they are made of smaller designs.
 
     Some of the blocks may be shorter or cover nothing new.
     """
@@ -162,7 +162,7 @@ class Construction:
 
 @dataclass(frozen=True, slots=True)
 class SmallerDesign:
-    """A design of a geometry or of the table; points that are too many are left out by who asks for it."""
+    """A design of a geometry or of the table; the caller removes points that are too many."""
 
     points: int
     width: int
@@ -245,7 +245,7 @@ def _split(points: int, size: int, cover: int, first: int, shares: Sequence[int]
 
 
 def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
-    """Every construction that applies; ``best`` tells the sizes of smaller designs."""
+    """Every construction that applies; ``best`` gives the sizes of smaller designs."""
     # Trivial cases first: nothing else is as small there
     if cover == 0 or size >= points:
         yield _subsets(points, min(points, size) if cover else 0)

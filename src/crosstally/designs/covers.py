@@ -32,17 +32,17 @@ class Room:
 
     @classmethod
     def of_points(cls, points: int, size: int) -> Room:
-        """Room for so many points."""
+        """Room for this many points."""
         return cls(np.ones(points), size)
 
     @classmethod
     def of_cells(cls, sizes: Sequence[int], max_cells: int) -> Room:
-        """Room for points whose sizes multiply to at most so many cells, fewer than 2^31."""
+        """Room for points whose sizes multiply to at most this many cells, fewer than 2^31."""
         return cls(np.log2(np.array(sizes, dtype=np.float64)), math.log2(max_cells) + 1e-11)
 
 
 def schonheim_bound(points: int, size: int, cover: int) -> int:
-    """A number of blocks that no design stays below (Schönheim 1964).
+    """A lower bound on the number of blocks of a design (Schönheim 1964).
 
     >>> schonheim_bound(32, 8, 2), schonheim_bound(8, 4, 3)
     (20, 14)
@@ -155,7 +155,7 @@ def _holding(length: int, cover: int) -> NDArray[np.bool_]:
 
 
 def _merged(blocks: list[tuple[int, ...]], room: Room) -> list[tuple[int, ...]]:
-    """The blocks put together, longest first, each into the one that it shares most with."""
+    """The blocks merged, longest first, each into the one with which it shares most."""
     members = np.zeros((len(blocks), len(room.weights)))
     used, number = np.zeros(len(blocks)), 0
     for block in sorted(blocks, key=lambda b: (-len(b), b)):
@@ -247,7 +247,7 @@ def annealed(
     coldest: float = 0.15,
     seed: int = 1,
 ) -> Blocks | None:
-    """So many blocks that cover every subset (every orbit of subsets); None when none were found.
+    """Exactly ``number`` blocks that cover every subset (every orbit of subsets); None when none were found.
 
     Args:
         number: Of blocks (of base blocks, with orbits).
@@ -291,7 +291,7 @@ def selected(
     coldest: float = 0.25,
     seed: int = 1,
 ) -> tuple[int, ...] | None:
-    """The places of so many blocks of a pool that cover every subset; None when none were found.
+    """The places of ``number`` blocks of a pool that cover every subset; None when none were found.
 
     Args:
         pool: Sorted blocks, all of one length.

@@ -82,7 +82,7 @@ def covering_design(attributes: int, size: int, cover: int) -> Blocks:
 
 
 def design_if_known(make: Callable[..., Blocks], *numbers: int | Sequence[int]) -> Blocks:
-    """The views of ``covering_design`` or ``covering_views``; none where no design of few enough views is known."""
+    """The views of ``covering_design`` or ``covering_views``; empty where no design of few enough views is known."""
     try:
         return make(*numbers)
     except PlanError:
@@ -90,7 +90,7 @@ def design_if_known(make: Callable[..., Blocks], *numbers: int | Sequence[int]) 
 
 
 def _bound(attributes: int, size: int, cover: int, asked: str) -> int:
-    """A number of views that no design stays below; raises if that is too many."""
+    """A lower bound on the number of views of a design; raises if that is too many."""
     bound = schonheim_bound(attributes, size, cover)
     if bound > MAX_VIEWS:
         raise _too_many_views(f"a design of at least {bound:,} views is needed", asked)

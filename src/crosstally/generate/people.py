@@ -1,7 +1,7 @@
 """Generated people: a small causal model of nine attributes, for the demo and for comparisons.
 
-The module also checks the number of rows asked for, resamples the rows of a table, and holds the type of synthetic
-rows with labels, which can be shared in place of confidential rows.
+The module also checks the number of rows asked for, resamples the rows of a table, and turns codes into synthetic rows
+with labels, which can be shared in place of confidential rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crosstally.schema import Attribute, Schema
 
 @dataclass(frozen=True, slots=True)
 class _Trait:
-    """One arrow-head of the causal model: its labels, and for each cause the weights that cause gives them.
+    """One variable of the causal model: its labels, and for each cause the weights that the cause gives them.
 
     A cause's table has one row for each of its values. The weights of all causes are multiplied, so a row of equal
     numbers says that a value has no influence.

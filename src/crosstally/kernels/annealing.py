@@ -108,7 +108,7 @@ def _swap(old: Integers, new: Integers, counts: Integers) -> int:
 
 @njit("int64(int64[::1], int64, int64[::1], int64[::1], int64[::1])", cache=True)
 def _relist(ranks: Integers, number: int, counts: Integers, missing: Integers, where: Integers) -> int:
-    """Bring the list of uncovered subsets up to date for these; how many it holds."""
+    """Update the list of uncovered subsets for these; returns how many it holds."""
     for rank in ranks:
         if counts[rank] == 0 and where[rank] < 0:
             missing[number], where[rank] = rank, number

@@ -139,7 +139,7 @@ def count_weighted(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     offsets: Integers,
     counts: Integers,
 ) -> None:
-    """The same for rows that each stand for as many as ``weights`` say, of which there are as many as rows."""
+    """The same for weighted rows: row i stands for ``weights[i]`` rows."""
     keys = np.empty(_BLOCK, np.uint32)
     rows = weights.size
     for table in range(starts.size - 1):

@@ -117,7 +117,7 @@ def _unrank(block: Integers, rank: int, points: int, cover: int, binomials: Inte
 def _best_point(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     block: Integers, length: int, sizes: Integers, room: int, gains: Integers, weights: Floats, state: np.uint64
 ) -> int:
-    """The point outside the block of most gain for its weight that has room; -1 when none gains."""
+    """The point outside the block with the largest gain for its weight that has room; -1 when none gains."""
     best, score, ties = -1, 0.0, 0
     for point in range(len(sizes)):
         if gains[point] == 0 or sizes[point] > room or (block[:length] == point).any():

@@ -143,7 +143,7 @@ def dot(first: Floats, second: Floats) -> float:
 
 @njit("float64(float64[::1], float64[::1])", cache=True)
 def _normalise(table: Floats, slopes: Floats) -> float:
-    """Greatest entropy: p = exp(f) / Z in place of f, its derivative (but for the constraint on the sum), and log Z."""
+    """Maximum entropy: p = exp(f) / Z in place of f, its derivative (without the constraint on the sum), and log Z."""
     # The largest f is taken off before exponentials: no overflow, and log Z = top + log(sum)
     top = table[0]
     for f in table:
@@ -296,7 +296,7 @@ def _start(vectors: Floats, places: Integers, sizes: Integers) -> None:
 Problem = tuple[int, Integers, Integers, NDArray[np.int32]]
 """The law, places, sizes and products, see ``solve_tables``."""
 Work = tuple[Floats, Floats, Floats, Floats]
-"""The arrays of work (module docstring)."""
+"""The work arrays (module docstring)."""
 
 
 @njit(inline="always")  # a level of calls less halves the time to compile
@@ -392,7 +392,7 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
     targets (tables, K), tables (tables, C), ridges (tables), weights (K); products (K, K) says where in the widened
     transform E[u_i u_j] stands, or is (0, 0).
-    Tables of greatest entropy have a total of 1; it is not among their targets. Without products no matrix is made.
+    Maximum entropy tables have a total of 1; it is not among their targets. Without products no matrix is built.
     """
     number = len(places)
     rows = number if len(products) else _SEARCH_VECTORS

@@ -41,7 +41,7 @@ def count_masks(groups: Integers, masks: Answers, starts: Integers, cells: Integ
 
 @njit("Tuple((int64, int64))(uint32[::1], int64, int64)", cache=True)
 def below(words: Words, used: int, number: int) -> tuple[int | np.int64, int]:
-    """A whole number below another one, and how many words are used then; both -1 where there is none left."""
+    """A uniform whole number below another one, and the number of words used then; both -1 if none are left."""
     n = np.uint64(number)
     reject = (np.uint64(1) << _HALF) % n
     while used < len(words):

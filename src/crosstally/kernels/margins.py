@@ -250,7 +250,7 @@ def _search(ridge: float, places: Places, blocks: Blocks, work: Work) -> None:
 def fit_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     ridge: float, tolerance: float, most_steps: int, places: Places, blocks: Blocks, work: Work
 ) -> int:
-    """How many steps it took from lambda to the minimum of the dual; minus that when it was not reached.
+    """The number of steps from lambda to the minimum of the dual; negative when it was not reached.
 
     Lambda stands in row 0 of the vectors and the margins wanted in row 1. Afterwards the table stands in the last
     array, and by how much it misses the coefficients wanted in row 0 of the coefficients.

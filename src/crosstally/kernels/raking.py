@@ -191,7 +191,7 @@ def _sweep(table: Floats, wanted: Floats, places: NDArray[np.int32], starts: Int
 def rake_to_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     tables: Floats, wanted: Floats, places: NDArray[np.int32], starts: Integers, sweeps: int, close: float
 ) -> None:
-    """Scale each table, in place, until its margins are those wanted, nearly.
+    """Scale each table, in place, until its margins are nearly those wanted.
 
     Args:
         tables: (tables, cells).

@@ -52,14 +52,14 @@ Values = Mapping[str, NDArray[np.intp]]
 
 
 def linear_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """What the answers to linear queries cost together: epsilon when pure, otherwise rho. Never too low."""
+    """The joint cost of the answers to linear queries: epsilon when pure, otherwise rho. Never too low."""
     values = _values_told_apart(asked)
     groups = _linear_groups(asked, values)
     return sum((_linear_group_cost(group, schema, values, neighbours, pure=pure) for group in groups), Fraction(0))
 
 
 def _values_told_apart(asked: Sequence[Asked]) -> Values:
-    """For each attribute one value of each kind that the queries tell apart."""
+    """For each attribute one representative of each class of values that the queries distinguish."""
     factors: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
     for query, _ in asked:
         for term in query.terms:
@@ -73,7 +73,7 @@ def _cells(names: Sequence[str], values: Values) -> int:
 
 
 def _linear_groups(asked: Sequence[Asked], values: Values) -> Iterator[list[Asked]]:
-    """Queries in groups whose joint table can be looked at whole, those over the same attributes together."""
+    """Queries in groups whose joint table can be enumerated, those over the same attributes together."""
     by_attributes: dict[tuple[str, ...], list[Asked]] = defaultdict(list)
     for each in asked:
         by_attributes[each[0].attributes].append(each)
@@ -109,7 +109,7 @@ def _linear_group_cost(
 
 
 def _chosen(query: Linear, schema: Schema, values: Values) -> NDArray[np.int64]:
-    """What one row adds, for each combination of the values told apart of the query's own attributes."""
+    """What one row adds, for each combination of distinguished values of the query's own attributes."""
     return query.row_values(schema)[np.ix_(*(values[name] for name in query.attributes))]
 
 
@@ -222,9 +222,9 @@ _LARGEST = 2**61
 
 
 def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """What one answer costs by itself: epsilon when pure, otherwise rho.
+    """The cost of one answer by itself: epsilon when pure, otherwise rho.
 
-    Of rho Laplace noise costs epsilon^2 / 2, a choice epsilon^2 / 8: its loss has a range of epsilon, not of 2 epsilon.
+    In rho, Laplace noise costs epsilon^2 / 2 and a choice epsilon^2 / 8: its loss ranges over epsilon, not 2 epsilon.
     """
     cost = noise.cost(query.sensitivity(schema, neighbours))
     if pure or noise.kind is NoiseKind.GAUSSIAN:
@@ -233,10 +233,10 @@ def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbou
 
 
 def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """What all requests cost together: attained by some pair of neighbours where it can be computed, never too low.
+    """The joint cost of all requests: attained by some pair of neighbours where it can be computed, never too low.
 
-    Epsilon when pure, otherwise rho, of which Laplace noise costs epsilon^2 / 2. Linear queries are charged together,
-    and beside the others; so are each choice and each Kronecker query.
+    Epsilon when pure, otherwise rho, in which Laplace noise costs epsilon^2 / 2. The cost of linear queries together,
+    of each choice and of each Kronecker query is added to that of the others.
     """
     return groups_cost(grouped(requests, schema), schema, neighbours, pure=pure)
 
@@ -244,7 +244,7 @@ def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighb
 def groups_cost(
     groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
 ) -> Fraction:
-    """The same for requests in groups that are alike.
+    """The same for groups of similar requests.
 
     Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
     equal rows, or none.
@@ -280,7 +280,7 @@ def _sum_of_single_costs(
 
 
 _Group = tuple[NDArray[np.intp], NDArray[np.int64]]
-"""Queries that lose alike: their attributes, and the loss for each set of changed ones, in units."""
+"""Queries with the same losses: their attributes, and the loss for each set of changed ones, in units."""
 
 
 def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) -> Fraction | None:
@@ -406,7 +406,7 @@ def _losses_of(groups: Sequence[_Group], cases: NDArray[np.bool_]) -> NDArray[np
 def _cases(
     asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp], *, most: int
 ) -> NDArray[np.bool_] | None:
-    """Sets of changed attributes of which one stands for every other; None when there are too many.
+    """Representatives of all sets of changed attributes; None when there are too many.
 
     Attributes that can be exchanged without changing what is asked form a class; a set is known by how many of each
     class it holds.

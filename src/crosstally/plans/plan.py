@@ -70,7 +70,7 @@ class Forecast(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly.
+    """What will be measured, for which workload, at what cost. A plan file can be approved and then run exactly.
 
     ``requests`` are those of the stage at hand. ``later`` has a rule for each stage after it. ``budget`` is that of all
     these stages together: what the rules leave of it is this stage's own. ``matrices`` are those of attributes that are
@@ -91,7 +91,7 @@ class Plan:
     forecaster: ClassVar[Callable[[Plan], Forecast] | None] = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.schema.public())  # how rows are read is its steward's alone
+        object.__setattr__(self, "schema", self.schema.public())  # how rows are read concerns the steward only
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "objective", Objective(self.objective))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
@@ -164,7 +164,7 @@ class Plan:
 
     @cached_property
     def groups(self) -> tuple[RequestGroup, ...]:
-        """The requests in groups that are alike."""
+        """The requests in groups of similar ones."""
         return grouped(self.requests, self.schema)
 
     @property
@@ -212,7 +212,7 @@ class Plan:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """The error to expect, filled in by planning (``strategies.forecast``); nothing that pays looks at it."""
+        """The expected error, filled in by planning (``strategies.forecast``); no charge depends on it."""
         if Plan.forecaster is None:
             raise PlanError("the error to expect of a plan is known where crosstally.strategies is imported")
         return Plan.forecaster(self)
@@ -224,7 +224,7 @@ class Plan:
 
     @property
     def covers(self) -> bool:
-        """Whether every table of the workload can be had without guessing."""
+        """Whether every table of the workload follows from the measurements."""
         return self.forecast.covers
 
     @property
@@ -330,7 +330,7 @@ def spent_by(stages: Sequence[Plan]) -> Budget:
 
 
 def _check_repeated(given: object) -> None:
-    """Raise when a plan file asks for the same thing again and again, before any of it is looked at."""
+    """Raise when a plan file repeats the same request too often, before any of it is processed."""
     requests = given.get("requests") if isinstance(given, dict) else None
     if isinstance(requests, list) and len(requests) > _MOST_REPEATED:
         repeated = len(requests) - len(set(map(repr, requests)))

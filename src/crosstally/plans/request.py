@@ -66,7 +66,7 @@ class Rule:
 
     @classmethod
     def from_dict(cls, given: object) -> Rule:
-        """A rule from its JSON. Whether anybody knows it is asked when it is run."""
+        """A rule from its JSON. Whether the rule is known is checked when it is run."""
         if not isinstance(given, Mapping) or set(given) != {"rule", "version", "parameters", "share"}:
             raise PlanError("each later stage must be an object with rule, version, parameters and share")
         return cls(given["rule"], given["version"], parameters=given["parameters"], share=given["share"])
@@ -171,7 +171,7 @@ class RequestGroup:
 
 
 class GroupedRequests(Sequence[Request]):
-    """Very many requests, held as groups: each by itself is made when somebody asks for it.
+    """Very many requests, held as groups: single requests are made on demand.
 
     Equal to the tuple of the same requests.
     """
@@ -208,7 +208,7 @@ class GroupedRequests(Sequence[Request]):
 
 
 def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, ...]:
-    """The requests in groups that are alike; raises when a query does not fit the schema."""
+    """The requests in groups of similar ones; raises when a query does not fit the schema."""
     if isinstance(requests, GroupedRequests):
         return requests.groups
     found: dict[tuple[object, Noise], list[Query]] = {}
@@ -227,7 +227,7 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
 
 
 def _check_linear(alike: Iterable[Sequence[Query]], schema: Schema) -> None:
-    """Raise unless the linear queries can be looked at term by term and cell by cell: a short file may ask for many."""
+    """Raise unless all terms and cells of the linear queries can be visited: a short file may ask for many."""
     linear = ((query, len(queries)) for queries in alike if isinstance(query := queries[0], Linear))
     work = sum(times * len(q.terms) * math.prod(schema.sizes(q.attributes)) for q, times in linear)
     if work > _MAX_LINEAR:

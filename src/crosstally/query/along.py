@@ -17,14 +17,14 @@ from crosstally.typing import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskedAlong:
-    """What is asked along an attribute: W'W and the number of rows of W."""
+    """The queries along an attribute: W'W and the number of rows of W."""
 
     gram: Floats
     number: int
 
 
 def asked_along(asked: str | Sequence[Sequence[int]], size: int) -> AskedAlong:
-    """What is asked along an attribute of this size: ``ranges``, ``prefixes`` or rows.
+    """The queries along an attribute of this size: ``ranges``, ``prefixes`` or rows.
 
     A range from a to b holds the values j and k if a <= min(j, k) and b >= max(j, k); a prefix if it ends at or after
     max(j, k).

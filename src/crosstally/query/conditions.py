@@ -33,7 +33,7 @@ class Condition(Protocol):
 
 
 def shown(text: object) -> str:
-    """What somebody typed, quoted, on one line and not too long."""
+    """A user's text, quoted, on one line and not too long."""
     given = str(text)
     return repr(given if len(given) <= _SHOWN_TEXT else given[: _SHOWN_TEXT - 3] + "...")
 
@@ -44,7 +44,7 @@ def where_in_text(position: int | None) -> str:
 
 
 def number_of_text(text: str) -> Decimal | None:
-    """The number that a text is, exactly; None when it is none."""
+    """The exact number in a text; None if it is not one."""
     if len(text) > _SHOWN_TEXT or not _NUMBER.fullmatch(text):
         return None
     number = Decimal(text)
@@ -145,7 +145,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of these are true; of none, everything is."""
+    """All of these are true; without parts, always true."""
 
     parts: tuple[Condition, ...]
 

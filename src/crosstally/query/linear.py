@@ -121,5 +121,5 @@ class Linear(Query):
 
 
 def linear_among(queries: Iterable[Query]) -> list[Linear]:
-    """Those queries that are single numbers: they are charged, and remembered, apart from tables."""
+    """The queries that are single numbers: they are charged and stored separately from tables."""
     return [query for query in queries if isinstance(query, Linear)]

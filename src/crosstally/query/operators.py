@@ -55,7 +55,7 @@ class Operator:
 
     ``groups`` is the group of each value where cells of groups are counted, not of values. ``rows`` is the matrix that
     was given for this attribute, if its basis follows from that (``residuals.axes``). ``is_residual`` says whether it
-    tells nothing about the total.
+    says nothing about the total.
     """
 
     groups: tuple[int, ...] | None = None
@@ -78,7 +78,7 @@ class Operator:
         raise NotImplementedError  # this is what an operator is; all else follows from it
 
     def numbers(self, size: int, name: str = "") -> int:
-        """How many rows the matrix has; raises unless it fits an attribute, of this name, with so many values."""
+        """How many rows the matrix has; raises unless it fits an attribute of this name and size."""
         return len(self.matrix(size))
 
     def l1(self, size: int) -> int:
@@ -175,7 +175,7 @@ class Grouped(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contrasted(Operator):
-    """M = n I - J, or (1, -1) along two values: this class alone tells the two apart. ``CONTRAST`` is its one object.
+    """M = n I - J, or (1, -1) along two values: only this class distinguishes the two. ``CONTRAST`` is its one object.
 
     Divided by ``squared_scale``, M' M is the matrix that centres.
 

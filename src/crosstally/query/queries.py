@@ -64,7 +64,7 @@ def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> s
 def check_contrast_cells(cells: int, numbers: int, *, free: int) -> None:
     """Raise where contrasts are over far more cells than they have numbers: a short file would take all memory.
 
-    A contrast over 22 attributes of two values is one number about 4 million cells. Whoever asks for that asks for the
+    A contrast over 22 attributes of two values is one number about 4 million cells. A legitimate plan asks for the
     contrasts inside it too: all contrasts of 14 such attributes are 292 cells for each number, and more do not fit.
     """
     if cells > free + _CELLS_A_NUMBER * numbers:
@@ -75,7 +75,7 @@ def check_contrast_cells(cells: int, numbers: int, *, free: int) -> None:
 
 
 class Query(Protocol):
-    """A question with one or more numbers as its answer. What is false or empty here is so unless a kind says more."""
+    """A question with one or more numbers as its answer. Properties are false or empty unless a subclass says more."""
 
     __slots__ = ()
 
@@ -155,7 +155,7 @@ class Query(Protocol):
         """The shape of the answer; raises unless the query fits the schema."""
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-        """How far one unit can move the answer."""
+        """The sensitivity: how far one unit can move the answer."""
 
     def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:  # noqa: ARG002
         """How far each number of the answer moves in the worst case; None where no single case is the worst."""
@@ -173,9 +173,9 @@ class Query(Protocol):
 
 
 def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-    """How far one unit can move this many tables together.
+    """The joint sensitivity of this many tables to one unit.
 
-    All its rows may sit in one cell of each table, and under replacement all may move to another one:
+    All its rows may be in one cell of each table, and under replacement all may move to another one:
     L1 = m w and squared L2 = m^2 w for add-remove, twice each for replace.
     """
     known = isinstance(neighbours, Neighbours)  # asked thousands of times, and a word takes longer to look up

@@ -39,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A sum over rows that can be asked of any schema that has the attributes. Questions add and take whole weights.
+    """A sum over rows, for any schema that has the attributes. Questions can be added and multiplied by whole numbers.
 
     >>> from crosstally.schema import Attribute, Schema
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
@@ -152,7 +152,7 @@ def wavelet(**steps: tuple[object, object, object]) -> Question:
 
 
 def query_of(asked: object, schema: Schema) -> Linear:
-    """The query that a question, a text or a query is about the cells of a schema; raises unless it fits."""
+    """The query over the cells of a schema from a question, a text or a query; raises unless it fits."""
     if isinstance(asked, str):
         asked = question_of_text(asked)
     found = asked.query(schema) if isinstance(asked, Question) else asked
@@ -211,7 +211,7 @@ def _condition(where: str | None, conditions: Mapping[str, object]) -> Condition
 
 
 def condition_of(where: str | Mapping[str, object] | Question | None) -> Condition:
-    """A condition from a text, from conditions as in ``count``, or from a count; of None, what is always true."""
+    """A condition from a text, from conditions as in ``count``, or from a count; None is always true."""
     if where is None:
         return And(())
     if isinstance(where, Mapping):
@@ -386,7 +386,7 @@ def _restricting(box: Box, schema: Schema) -> Box:
 
 
 def _in_words(boxes: Sequence[Box], schema: Schema) -> str:
-    """A text of the grammar that says the same."""
+    """An equivalent text of the grammar."""
     parts = [
         " and ".join(
             cells_in_words(schema[name], [int(code in cells) for code in range(schema[name].size)])

@@ -36,7 +36,7 @@ from crosstally.typing import Floats
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate:
-    """All that measurements say, consistent: coefficients, sorted by key, and the variance each had when combined.
+    """The consistent estimate from all measurements: coefficients, sorted by key, and their variances when combined.
 
     ``corrected`` names the correction of negative cells that changed the coefficients since, or is ``none``.
     ``smallest`` is the least cell of the largest measured tables: how far below zero making them agree has left them;
@@ -128,7 +128,7 @@ def combine(
 
     For each coefficient the average over the measurements that hold it, weighted by inverse variance. A view of cell
     variance v gives the coefficient of B the variance v x prod(n_i, i outside B). Where values are in ``groups``,
-    schema and measurements are the extended ones. Choices say nothing about counts, and are passed over.
+    schema and measurements are the extended ones. Choices say nothing about counts, and are ignored.
     """
     measurements = [m for m in measurements if m.query.is_linear]
     return Averages.of(schema, measurements, groups).estimate([m.values for m in measurements], rows)
@@ -196,7 +196,7 @@ class PlacedBlocks:
         return found
 
     def means(self, sums: Floats, precision: Floats, values: Sequence[NDArray[np.float64]]) -> Floats:
-        """The least squares estimate, from precisions and precision times mean of what others say about each place."""
+        """The least squares estimate, from the others' precisions and precision times mean for each place."""
         out = np.divide(sums, precision, out=np.zeros_like(sums), where=precision > 0)
         right = {part: np.zeros(places.shape) for part, places in self.places.items()}
         for part, places in self.places.items():
@@ -228,8 +228,8 @@ class PlacedBlocks:
 
 
 def _not_all_measured(names: Names) -> QueryError:
-    told = " x ".join(names)
-    return QueryError(f"{told} is measured by a matrix, so all tables inside it and the total must be too")
+    table = " x ".join(names)
+    return QueryError(f"{table} is measured by a matrix, so all tables inside it and the total must be too")
 
 
 def _own_keys(schema: Schema, layout: Layout, part: Names, name: str) -> NDArray[np.uint64]:
@@ -260,7 +260,7 @@ class Averages:
     def of(cls, schema: Schema, measurements: Sequence[Measurement], groups: Groups | None = None) -> Averages:
         """The averages of these measurements.
 
-        Where values are in groups, schema and measurements are the extended ones, put together (``nested``).
+        Where values are in groups, schema and measurements are the extended ones, combined by ``nested``.
         """
         layout = Layout.of(schema.shape)
         queries = [m.query for m in measurements]

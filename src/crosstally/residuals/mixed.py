@@ -42,7 +42,7 @@ _MOST_NUMBERS = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredWay:
-    """What a measurement says: along each attribute A = S [u K], the matrix times the basis.
+    """The reading of a measurement: along each attribute A = S [u K], the matrix times the basis.
 
     ``mixed`` is the attribute a that it holds, or nothing; ``parts`` are the sets B of others that it is about.
     """
@@ -70,7 +70,7 @@ class MeasuredWay:
         return out
 
     def of_part(self, table: Floats, part: Names) -> Floats:
-        """Of such a table what belongs to B, a last: (coefficients of B, values of a, or one number)."""
+        """The part of such a table that belongs to B, a last: (coefficients of B, values of a, or one number)."""
         kept = self._kept(part)
         own = table[self._at(part)].transpose([kept.index(name) for name in (*part, *self.mixed)])
         return own.reshape(-1, own.shape[-1] if self.mixed else 1)
@@ -115,7 +115,7 @@ class Block:
 
 
 class MixedAxes:
-    """The sets of which coefficients are not independent, and what the measurements that make them so say about each.
+    """The sets whose coefficients are not independent, and what the measurements that make them so say about each.
 
     ``mixed`` are the attributes measured in more than one way, ``readings`` those measurements, by their number, that
     hold one. Where there are none (``mixed_of``), everything is an average.

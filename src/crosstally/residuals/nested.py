@@ -104,7 +104,7 @@ class PlacedNesting:
     of_values: NDArray[np.intp]
 
     def put_together(self, coefficients: Floats) -> None:
-        """Replace averages by what they say together, in place."""
+        """Replace averages by their joint estimates, in place."""
         r, rho = (rebuild(np.append(0.0, coefficients[places]), 1) for places in (self.of_groups, self.of_values))
         u, x = self.nesting.put_together(float(coefficients[self.total]), r, rho)
         coefficients[self.of_groups], coefficients[self.of_values] = decompose(u, 1)[1:], decompose(x, 1)[1:]
@@ -116,13 +116,13 @@ class PlacedNesting:
         coefficients[self.of_values] += change * decompose((w / nesting.sizes)[nesting.groups], 1)[1:]
 
     def put_variances(self, variances: Floats) -> None:
-        """Replace the variances of averages by those of what they say together, in place."""
+        """Replace the variances of averages by those of their joint estimates, in place."""
         found = self.nesting.coefficient_variances(float(variances[self.total]))
         variances[self.of_groups], variances[self.of_values] = found
 
 
 def shares_in_groups(groups: NDArray[np.intp], counts: Floats) -> Floats:
-    """The share of each value in its group: by its count if that is positive, alike where no count of a group is.
+    """The share of each value in its group: by its count if that is positive, equal where no count of a group is.
 
     >>> shares_in_groups(np.array([0, 0, 1, 1]), np.array([3.0, 1.0, -2.0, 0.0])).tolist()
     [0.75, 0.25, 0.5, 0.5]

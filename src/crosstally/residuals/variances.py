@@ -201,7 +201,7 @@ def subset_shares(sizes: Floats) -> Floats:
 
 @lru_cache(maxsize=2)
 def closure_of(schema: Schema, tables: tuple[tuple[str, ...], ...]) -> Closure:
-    """The closure of some tables, remembered: every strategy asks for that of the same workload."""
+    """The closure of some tables, cached: every strategy needs that of the same workload."""
     return Closure(schema, tables)
 
 
@@ -212,7 +212,7 @@ _TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
 
 
 MeasuredAlike = tuple[bool, NDArray[np.intp], float]
-"""Queries over so many attributes: whether they are residual, the attributes' positions (a row each), the variance."""
+"""Queries over the same number of attributes: whether they are residual, their positions (a row each), the variance."""
 
 
 class Variances:
@@ -276,7 +276,7 @@ class Variances:
     def of_queries(cls, schema: Schema, measured: Sequence[tuple[Query, float]]) -> Variances:
         """From queries and the variance of the noise of each, for all sets inside their tables.
 
-        Of cells in groups it counts what they say about tables in full.
+        Cells in groups count by what they say about tables in full.
         """
         alike: dict[tuple[bool, int, float], list[tuple[str, ...]]] = {}
         queries = [query for query, _ in measured]

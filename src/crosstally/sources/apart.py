@@ -144,7 +144,7 @@ def _column(values: Sequence[object], labels: Mapping[object, str]) -> pa.Array:
 
 MEMORY, SECONDS = "CROSSTALLY_READ_MEMORY", "CROSSTALLY_READ_SECONDS"
 """The environment variables that set the limits: gigabytes, and seconds of CPU time."""
-_GIGABYTES, _CPU_SECONDS = 4.0, 600.0  # limits of harm, chosen: whoever needs more sets more
+_GIGABYTES, _CPU_SECONDS = 4.0, 600.0  # limits of harm, chosen: users who need more set more
 _ROWS = 65_536  # rows of a batch on their way through the pipe
 # The child finds packages where this process does, and nothing in the folder it happens to be started in (-P).
 _START = "import sys; sys.path[:] = sys.argv[1:]; from crosstally.sources.apart import serve; serve()"
@@ -171,7 +171,7 @@ def open_apart(kind: str, path: Path, reading: Reading) -> OpenedFile:
 
 
 class _Child:
-    """The process that reads one file. It ends with this object, at the latest.
+    """The child process that reads one file. It ends with this object at the latest.
 
     Reading may take as much memory and CPU time as the environment says, else 4 GB and ten minutes.
     """
@@ -211,7 +211,7 @@ class _Child:
                 self._fail()
 
     def _fail(self) -> NoReturn:
-        """Say why the child ended: in its own words, or by the signal that ended it."""
+        """Raise the reason why the child ended: its own message, or the signal that ended it."""
         said = _open(self._process.stderr).read()
         code = self._process.wait()
         self._end()
@@ -237,7 +237,7 @@ def _next(reader: Any) -> pa.RecordBatch | None:
 
 
 def _send(process: subprocess.Popen[bytes], message: object) -> None:
-    with contextlib.suppress(BrokenPipeError):  # it has ended: whoever reads its answer says why
+    with contextlib.suppress(BrokenPipeError):  # it has ended: the reader of its answer reports why
         into = _open(process.stdin)
         into.write(json.dumps(message).encode() + b"\n")
         into.flush()
@@ -280,7 +280,7 @@ def serve() -> None:
         report.write(json.dumps(str(error)))
         report.flush()
         os._exit(2)
-    os._exit(0)  # at once: there is nothing to tidy up, and readers take their time
+    os._exit(0)  # at once: there is nothing to clean up, and readers would take their time
 
 
 def _opened(request: dict[str, Any]) -> Any:

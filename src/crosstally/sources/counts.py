@@ -65,9 +65,9 @@ _PENDING_ROWS = 1 << 20
 
 
 class Bound:
-    """The rows kept so far of each unit; confidential.
+    """The rows of each unit kept so far; confidential.
 
-    Only as many rows are held as are kept, and as many again before they are thinned out.
+    It holds only the rows that are kept, and as many again before they are thinned out.
     """
 
     def __init__(self, unit: Unit) -> None:
@@ -80,8 +80,8 @@ class Bound:
         self._pending_rows = 0
 
     def add(self, rows: CodedRows) -> None:
-        """Take in a batch; rows whose unit is not known are left out."""
-        assert rows.ids is not None  # else nobody knows whose rows they are
+        """Add a batch; rows whose unit is not known are dropped."""
+        assert rows.ids is not None  # otherwise the unit of a row is unknown
         assert rows.weights is None  # a unit's rows come one by one
         if rows.ids.null_count:
             rows = rows.where(rows.ids.is_valid().to_numpy(zero_copy_only=False))
@@ -154,8 +154,8 @@ def smallest(
 def id_hashes(ids: pa.Array) -> NDArray[np.uint64]:
     """A hash of each id, given as canonical texts (large_string) without nulls: equal texts have equal hashes.
 
-    It depends on the bytes of the text alone: not on the machine, the process or the other ids. By it units are spread
-    over tasks and shares, so that all rows of one go to the same.
+    It depends only on the bytes of the text, not on the machine, the process or other ids. It spreads units over tasks
+    and shares, so that all rows of a unit go to the same one.
     """
     offsets, data = text_bytes(ids)
     lengths = np.diff(offsets)
@@ -185,7 +185,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 
 MEMORY_BYTES = 256 * 2**20
-"""The codes of so many bytes stay in memory; those that come after are written to a file. 8 million rows of 32
+"""The first codes, up to this many bytes, stay in memory; later ones are written to a file. 8 million rows of 32
 attributes need no file."""
 
 
@@ -193,8 +193,8 @@ class KeptCodes:
     """Batches of codes, one to four bytes for each row and attribute; confidential.
 
     A batch is stored attribute by attribute. The file has no name from the moment it is made (or, where the system
-    cannot do that, from the next one), its mode is 0600, and it is gone when it is closed or the process ends, however
-    that comes about.
+    cannot do that, from the next one), its mode is 0600, and it is gone when it is closed or the process ends in any
+    way.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class KeptCodes:
 class EncodedRows:
     """The rows of a source as they count, read once and encoded; confidential.
 
-    Every stage of a plan counts from these: a source that has other rows the second time, or none, is not asked again.
+    Every stage of a plan counts from these: a source that has different rows the second time, or none, is read once.
     """
 
     def __init__(
@@ -411,7 +411,7 @@ class Tally:
         self._large.add(rows, cells)
 
     def merge(self, other: Tally) -> None:
-        """Take in what another counted of the same tables."""
+        """Add the counts of the same tables from another tally."""
         self._rows += other._rows
         self._counts += other._counts
 

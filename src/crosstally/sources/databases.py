@@ -41,12 +41,12 @@ from crosstally.sources.source import ANY_UNIT, WEIGHT, AnyUnit, RowStream, Scan
 
 # Rows that a database groups before they travel: equal rows once, with how many there are. A group must hold rows of
 # equal cells, whatever a column's collation says. So rows are grouped only where the database's equality implies equal
-# canonical texts: by whole numbers, booleans, dates, and texts compared byte by byte. Under a collation that overlooks
-# case, one person's 'ABC' could else move a thousand others out of the cell of 'abc'.
+# canonical texts: by whole numbers, booleans, dates, and texts compared byte by byte. Under a collation that ignores
+# case, one person's 'ABC' could otherwise move a thousand others out of the cell of 'abc'.
 
 
 _SAMPLE = 1_000_000
-"""Of so many rows it is seen whether grouping is worth its while."""
+"""The first rows, this many, decide whether grouping is worthwhile."""
 _INTEGERS = {"SMALLINT", "INTEGER", "BIGINT", "TINYINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 _AS_THEY_ARE = _INTEGERS | {"BOOLEAN", "DATE"}
 _TEXTS = {"TEXT", "CHARACTER VARYING", "VARCHAR"}  # not CHARACTER, whose blanks a cast takes away, nor an enumeration
@@ -174,7 +174,7 @@ class Database(Source):
                 yield _plain_columns(batch.select(chosen)), 0
 
     def joins(self, unit: str | None) -> Mapping[str, str]:
-        """How each table was joined that the query joins."""
+        """How each joined table of the query was joined."""
         return self._checked(unit).joins
 
     def leaves_rows_out(self, unit: str | None) -> bool:
@@ -228,7 +228,7 @@ def read_query(
 
 
 def _executed(execute: Execute, query: str) -> Rows:
-    """The names of a query's columns, and its batches; what a driver raises of either becomes a line of our own."""
+    """The names of a query's columns, and its batches; a driver's errors are replaced by messages of ours."""
     names, found = _guarded(partial(execute, query), _FAILED)
     return names, iter(partial(_guarded, partial(next, found, None), _ENDED), None)
 
@@ -241,7 +241,7 @@ def _names(execute: Execute, query: str) -> list[str]:
 
 
 def _check_in_database(checked: CheckedQuery, dialect: str | None, execute: Execute) -> None:
-    """Ask the database what the query alone does not say: its names of columns, and what is unique in public tables."""
+    """Ask the database what the query does not say: the names of columns, and what is unique in public tables."""
     for asked in checked.columns:
         check_columns(asked, _names(execute, asked.query), dialect)
     for table, repeats in checked.repeats.items():
@@ -282,7 +282,7 @@ def _only_row(execute: Execute, query: str) -> list[Any]:
 
 
 def _plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without types of a database's own: numerics become decimals, UUIDs texts."""
+    """The batch without database-specific types: numerics become decimals, UUIDs texts."""
     columns = [_plain(each, batch.column(i)) for i, each in enumerate(batch.schema)]
     return pa.record_batch(columns, names=batch.schema.names)
 
@@ -351,7 +351,7 @@ def _given(connection: Any, stack: ExitStack) -> Execute:
 
 
 def _in_snapshot(address: str, stack: ExitStack) -> Execute:
-    """PostgreSQL, in a transaction that sees one moment and reads alone."""
+    """PostgreSQL, in a read-only transaction on one snapshot."""
     optional("adbc_driver_postgresql", extra="databases", package="adbc-driver-postgresql")
     from adbc_driver_postgresql import dbapi
 

@@ -36,7 +36,7 @@ from crosstally.sources.text_files import (
     read_head,
 )
 
-_SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV looks at: more takes longer and seldom changes its mind
+_SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV reads: more takes longer and seldom changes its result
 _UNSAID = (":", " ")  # they part fields too, but times and texts hold them
 _MOST_WORDS = 5  # a column of numbers may contain this many words beside those for a missing value; the same in a draft
 _MOST_WORDS_OF_A_BATCH = 50  # that are looked at: more than there are usual spellings of a missing value, 23
@@ -49,10 +49,10 @@ _VALUE = re.compile(r"\s*|[+-]?[\d., ]*\d[\d., ]*|\d{1,4}[-./]\d{1,2}[-./]\d{1,4
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Detected:
-    """How a source seems to be written. Confidential: it rests on rows, and ``samples`` are some of their texts.
+    """How a source seems to be written. Confidential: it depends on rows, and ``samples`` are some of their texts.
 
-    ``guessed`` says that the encoding is a guess; ``samples`` are up to three texts with non-ASCII letters, from which
-    a person can tell whether it is right.
+    ``guessed`` says that the encoding is a guess; ``samples`` are up to three texts with non-ASCII letters, which show
+    a person whether it is right.
     """
 
     reading: Reading
@@ -101,7 +101,7 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
     """
     source = source_of(rows)
     if not source.is_read_again:
-        return Detected(reading, 0)  # it can be read once, and that is for whoever counts it
+        return Detected(reading, 0)  # it can be read only once, which is reserved for counting
     texts = source.text_files()
     found = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
     encoding, guessed = _common_encoding(found)
@@ -140,7 +140,7 @@ def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class _Text:
-    """How one text file seems to be written, and whether its first lines show its delimiter to who knows its names."""
+    """How one text file seems to be written, and whether its first lines and known names show its delimiter."""
 
     form: TextFormat
     quote: str | None
@@ -164,7 +164,7 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
     form = format_of(path, reading, None)
     if len(form.names) == 1 and said.delimiter is None:
         _check_single(path, decoded_head(head, encoding, mark)[:_SAMPLE_CHARACTERS])
-    # A guess is said, so that who confirms it does so for all that is read later.
+    # A guess is stated, so that confirming it fixes the encoding for all later reads.
     shown = format_of(path, replace(reading, delimiter=said.delimiter), form.names)
     return _Text(
         form=form,
@@ -202,7 +202,7 @@ def _with_dialect(sample: str, reading: Reading) -> Reading:
 
 
 def _check_single(path: Path, sample: str) -> None:
-    """Raise when a file of one column seems to have more, parted by something that must be said."""
+    """Raise when a file of one column seems to have more, with a delimiter that must be stated."""
     rows = [line for line in sample.splitlines() if line][:-1]  # the last one may be cut off
     for mark in _UNSAID:
         numbers = {line.count(mark) for line in rows}
@@ -241,7 +241,7 @@ def _check_same_names(paths: Sequence[Path], found: Sequence[_Text]) -> None:
 
 @dataclass(slots=True)
 class _Column:
-    """What was seen of a column: its numbers, and a few words that are none."""
+    """A summary of a column: its numbers, and a few words that are not numbers."""
 
     numbers: NumbersSeen = field(default_factory=NumbersSeen)
     words: set[str] = field(default_factory=set)
@@ -259,7 +259,7 @@ def _looks_like_a_row(names: Sequence[str], columns: Mapping[str, _Column]) -> b
 
 
 def _look(source: Source, names: Sequence[str] | None, reading: Reading) -> tuple[dict[str, _Column], Counter[str]]:
-    """What was seen of each column, and texts with letters beyond ASCII."""
+    """A summary of each column, and texts with letters beyond ASCII."""
     columns: dict[str, _Column] = {}
     accents: Counter[str] = Counter()
     needed = None if names is None or len(set(names)) < len(names) else names

@@ -65,7 +65,7 @@ _RUNS = 0.2
 they are amounts; classifications are numbered in runs. Seen: 0.25 to 0.34 for the drugs of a register of accidents,
 0.00 to 0.04 for amounts of money."""
 MOST_CODES = 5
-"""So many numbers may stand for reasons why a value is missing."""
+"""At most this many numbers may stand for reasons why a value is missing."""
 _GAP = 5  # codes such as 96 to 99 stand apart from all numbers by more than this. Less takes a long tail for codes
 _NINES = re.compile(r"9+[0-9]?")
 _BELOW_ZERO = re.compile(r"-(1|([7-9])\2*)")  # surveys' codes for missing values: -1, -7, -8, -9, -99, -888
@@ -171,15 +171,15 @@ class DraftedColumn:
     remarks: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"DraftedColumn({self.attribute.name!r})"  # what was found never reaches a log
+        return f"DraftedColumn({self.attribute.name!r})"  # these values never reach a log
 
     def rare(self, fewest: int = 10) -> tuple[tuple[str, int], ...]:
-        """The labels of fewer rows than this: of so few people that a label may tell of one."""
+        """The labels of fewer rows than this: so few people that a label may reveal one of them."""
         return tuple((label, rows) for label, rows in self.frequencies if 0 < rows < fewest)
 
 
 class Column:
-    """What is known of a column so far."""
+    """The summary of a column so far."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -253,7 +253,7 @@ class Column:
 
     @property
     def _is_numeric(self) -> bool:
-        """Whether all are numbers, or so many that a few words among them stand for something else."""
+        """Whether all values are numbers, except a few words that stand for something else."""
         few = len(self._other_words) <= _MOST_WORDS and len(self._known) - len(self._other_words) > _FEW_NUMBERS
         return self._ends is not None and (few or not self._other_words)
 
@@ -404,7 +404,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Draft:
-    """A draft schema, what was found in its columns, and the columns left out of it, each with the reason.
+    """A draft schema, the columns behind it, and the columns left out of it, each with the reason.
 
     Confidential: labels and frequencies come from the data. ``units`` are the rows of the units that are suggested.
     """
@@ -468,6 +468,6 @@ def _unit(columns: dict[str, Column], max_values: int) -> tuple[Unit | None, Row
 
 
 def _reading(columns: dict[str, ColumnReading | None], written: Reading) -> RowReading | None:
-    """What the draft says of reading, and how the source was read for it, so that it is read alike ever after."""
+    """The draft's reading with the options the source was read with, so that it is always read in the same way."""
     own, options = {name: each for name, each in columns.items() if each is not None}, written.to_dict()
     return RowReading(file=options, columns=own) if own or options else None

@@ -58,7 +58,7 @@ _SQLITE = re.compile(r"SQLITE_[A-Z_]+")
 
 
 def reason_of(error: Exception) -> str | None:
-    """What can be said of a driver's error without its text; None where that is nothing.
+    """A description of a driver's error without its text; None if there is none.
 
     >>> class Wrong(Exception):
     ...     sqlstate = "22P02"
@@ -105,7 +105,7 @@ _KINDS: dict[type, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
-    Decimal: pa.decimal256(76, 38),  # as text it might be meant in two ways
+    Decimal: pa.decimal256(76, 38),  # a text might have two readings
     str: pa.large_string(),
     bytes: pa.large_binary(),  # no attribute takes it, and the error names the column
     date: pa.date32(),
@@ -116,7 +116,7 @@ _KINDS: dict[type, pa.DataType] = {
 def column_of(values: Sequence[object]) -> pa.Array:
     """The values as an array. Where they are of several kinds each becomes its canonical text.
 
-    What becomes of a value depends on no other: a number and its canonical text fall into the same cells.
+    Each value is converted independently of others: a number and its canonical text fall into the same cells.
 
     >>> column_of([1, None, 2]).type, column_of([1, "a", 2.5]).to_pylist()
     (DataType(int64), ['1', 'a', '2.5'])
@@ -131,7 +131,7 @@ def column_of(values: Sequence[object]) -> pa.Array:
     return pa.array([canonical_text(value) for value in values], pa.large_string())
 
 
-# Connections that read alone, and the rows of a query through each
+# Read-only connections, and the rows of a query through each
 
 
 def connect_sqlite(path: Path) -> sqlite3.Connection:

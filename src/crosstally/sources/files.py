@@ -64,7 +64,7 @@ class Files(Source):
         """The bytes of all files together; None where one cannot be found."""
         try:
             return sum(path.stat().st_size for path in paths_of(self._rows))
-        except (OSError, SourceError):  # whoever reads the rows says what is wrong
+        except (OSError, SourceError):  # reading the rows reports what is wrong
             return None
 
     def text_files(self) -> list[Path]:
@@ -134,7 +134,7 @@ def _expanded(path: str) -> list[Path]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The files of a folder, all of one kind, but for those whose names begin with a point or an underscore."""
+    """The files of a folder, all of one kind, except those whose names begin with a point or an underscore."""
     inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith((".", "_"))]
     files = [path for path in inside if path.is_file() and ending_of(path) is not None]
     kinds = sorted({str(ending_of(path)) for path in files})

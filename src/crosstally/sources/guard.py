@@ -55,7 +55,7 @@ def guarded(
     otherwise: str = DAMAGED,
     reason_of: Callable[[Exception], str | None] = lambda _: None,
 ) -> T:
-    """What the action returns; whatever it raises becomes a SourceError that holds none of its text.
+    """The result of the action; any exception becomes a SourceError without its text.
 
     ``reason_of`` may find a reason in an error that is safe to print, which goes before those known here.
     """

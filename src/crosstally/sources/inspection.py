@@ -103,7 +103,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
 
 
 class _Findings:
-    """What was found in one column so far."""
+    """The findings in one column so far."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -112,7 +112,7 @@ class _Findings:
         self._examples: dict[str, None] = {}
 
     def add(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Take in a batch; which of its rows the attribute's rule drops."""
+        """Add a batch; returns which of its rows the attribute's rule drops."""
         raw, labels = self._encoder.raw(batch), self._encoder.matcher.labels
         self._seen += np.bincount(raw, minlength=labels + 2)
         if self._seen[labels] and len(self._examples) < _MOST_EXAMPLES:
@@ -143,11 +143,11 @@ class _Findings:
 
 
 FEW_ROWS = 10
-"""A label of fewer rows, or of fewer people where people have several rows, may tell that one of them is there."""
+"""A label of fewer rows, or of fewer people where people have several rows, may reveal that one of them is there."""
 MOST_TEXTS = 200_000
 """Different texts of a column that are counted one by one: about 20 MB. Columns of numbers with more are rare."""
 MOST_WITH_PEOPLE = 20_000
-"""Different texts of a column of which the first people are remembered; with more, few people are told by rows."""
+"""Distinct texts of a column whose first people are remembered; with more, few people are detected by rows."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -193,7 +193,7 @@ class Distributions:
 
 
 class FirstPeople:
-    """Confidential: of each text of a column the first people who have it, up to as many as are no longer few."""
+    """Confidential: for each text of a column the first people who have it, up to the number that is no longer few."""
 
     def __init__(self) -> None:
         self._ids: dict[str, set[str]] = {}

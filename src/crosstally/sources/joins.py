@@ -59,7 +59,7 @@ def joins_of(
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """How each table was joined, and for each public table that must be unique a query that counts its repeats.
 
-    The query was checked otherwise; raises where a row may depend on rows of several units.
+    Other checks of the query come before; raises where a row may depend on rows of several units.
     """
     exp = optional("sqlglot", extra="databases").exp
     public = _named_public(tree, {name.lower() for name in public})
@@ -107,7 +107,7 @@ def _source(node: Any, tree: Any, public: Collection[str]) -> _Source:
 
 
 def _defined(tree: Any) -> dict[str, Any]:
-    """What WITH gives names to."""
+    """The queries that WITH names."""
     return {cte.alias.lower(): cte.this for cte in tree.find_all(optional("sqlglot", extra="databases").exp.CTE)}
 
 

@@ -216,9 +216,9 @@ _MORE = {
     "start end step is_end_exclusive": "ExplodingGenerateSeries GenerateSeries",
 }
 ROW_BY_ROW = known_trees(_PARTS) | known_trees(_OPERATORS) | known_trees(_FUNCTIONS)
-"""Of a query whose rows each come of one row."""
+"""For a query whose rows each come from one row."""
 READING = ROW_BY_ROW | known_trees(_MORE)
-"""Of a query that changes nothing."""
+"""For a query that changes nothing."""
 
 
 _CHANGING = frozenset(
@@ -236,7 +236,7 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuery:
-    """A query as the database runs it, and what is left to ask the database before.
+    """A query as the database runs it, and what the database must be asked first.
 
     ``joins`` says how each table was joined. ``repeats`` holds, for public tables, queries whose one number must be 0;
     ``columns`` the names that must be columns of a source of rows, which a query finds that has no rows; ``filters``
@@ -259,7 +259,7 @@ def checked_query(
     unit: str | AnyUnit | None = None,
     reading_files: bool = False,
 ) -> CheckedQuery:
-    """The query, printed anew; raises unless it is one SELECT that changes nothing and keeps units apart.
+    """The query, printed again; raises unless it is one SELECT that changes nothing and keeps units apart.
 
     ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. ``unit`` is the
     column of the unit's id, by which tables may be joined, beside those that are declared public. What a view does
@@ -342,7 +342,7 @@ def _parsed(query: str, dialect: str | None, read: Any = None) -> Any:
 
 
 def _check_understood(tree: Any, *, rows_are_units: bool) -> None:
-    """Raise unless every class and argument of the tree is known to keep rows apart or, if asserted, to read alone."""
+    """Raise unless every class and argument of the tree is known to keep rows apart or, if asserted, to only read."""
     refusal = _not_known if rows_are_units else _depends
     for node, argument in not_understood(tree, READING if rows_are_units else ROW_BY_ROW):
         value = node if argument is None else node.args[argument]

@@ -83,7 +83,7 @@ class RowsOfShare:
     Args:
         share: Which of them.
         by: What shares the rows out: "unit" (the hash of the id), "file" or "row" (its number).
-        files: The files that all shares must have seen alike.
+        files: The files, which must be the same for all shares.
     """
 
     def __init__(self, share: Share, by: str, files: Sequence[tuple[str, int]]) -> None:
@@ -93,7 +93,7 @@ class RowsOfShare:
     def chosen(
         self, batches: Iterable[pa.RecordBatch], ids: Callable[[pa.RecordBatch], pa.Array]
     ) -> Iterator[pa.RecordBatch]:
-        """Of all rows those of the share; ``ids`` gives the canonical ids of units, where rows are shared out by them.
+        """The rows of the share; ``ids`` gives the canonical ids of units, where rows are shared by them.
 
         Rows without an id count nowhere, but may hold what a rule refuses: the first share sees them.
         """
@@ -113,7 +113,7 @@ class RowsOfShare:
 
     @property
     def digest(self) -> str:
-        """What all shares must have seen alike, once all was read: files, their sizes, and how many rows."""
+        """What must be the same for all shares, once all was read: files, their sizes, and the number of rows."""
         rows = None if self._by == "file" else self._rows_read
         seen = {"by": self._by, "files": self._files, "rows": rows}
         return hashlib.sha256(json.dumps(seen, ensure_ascii=True).encode()).hexdigest()
@@ -220,7 +220,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _read(name: str, content: bytes) -> tuple[Share, PartOrigin, NDArray[np.int64]]:
-    """What a part's bytes say; raises, without a word of them, when they are not what was written."""
+    """The content of a part's bytes; raises, without quoting them, when they are not what was written."""
     if content.startswith(_FAMILY) and not content.startswith(_FIRST_LINE):
         raise SourceError(f"cannot read {name}: it is of a newer format than 1; use a newer crosstally")
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]

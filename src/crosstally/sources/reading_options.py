@@ -18,8 +18,8 @@ from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.guard import how_to_say
 
 # Numbers that are written as texts: with a decimal point or a decimal comma, their thousands grouped or not. ``21.740``
-# is 21.74 to some and 21,740 to others. A text is therefore read in a style that somebody has said, or, when nobody
-# has, only in a column whose texts are numbers in one way alone.
+# is 21.74 to some and 21,740 to others. A text is therefore read in a stated style or, without one, only in a
+# column whose numbers have one reading.
 
 
 DECIMALS = (".", ",")
@@ -65,7 +65,7 @@ class NumberStyle:
     def plain(self, texts: pa.Array) -> pa.Array:
         """The texts, those that are numbers in this style written with a decimal point and no groups.
 
-        What becomes of a text depends on nothing but that text.
+        The result for a text depends only on that text.
         """
         is_number = pc.match_substring_regex(texts, self._pattern)
         numbers = texts
@@ -97,7 +97,7 @@ def is_any_number(texts: pa.Array) -> pa.Array:
 
 @dataclass
 class NumbersSeen:
-    """In which ways the numbers of a column were written so far; confidential, like all that is seen of rows."""
+    """The number styles seen in a column so far; confidential, like everything derived from rows."""
 
     point: bool = False
     """Some number has a decimal point for certain."""
@@ -116,7 +116,7 @@ class NumbersSeen:
             self._add_distinct(pc.drop_null(pc.unique(plain_text(column))))
 
     def merge(self, other: NumbersSeen) -> None:
-        """Take in what was seen elsewhere."""
+        """Add what was seen elsewhere."""
         self.point |= other.point
         self.comma |= other.comma
         self.unclear |= other.unclear
@@ -335,10 +335,10 @@ def _of_column(given: Separators, column: str) -> str | None:
 
 
 NO_OPTIONS = Reading()
-"""Nothing is said of how a source is written."""
+"""No option of how a source is written."""
 
 
-# The numbers in a stream of rows: rewritten where their style was said, and watched where it was not.
+# The numbers in a stream of rows: rewritten where their style was stated, and observed where it was not.
 
 
 def numeric_columns(schema: Schema) -> list[str]:
@@ -364,7 +364,7 @@ class Numbers:
         self._numeric = {name: name for name in numeric}  # by the name in the file, the one that errors may print
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, its numbers written with a decimal point and no groups wherever a style was said."""
+        """The batch, its numbers written with a decimal point and no groups wherever a style was stated."""
         for place, name in enumerate(batch.schema.names):
             style = None if name in self._verbatim else self._reading.style(name)
             if style is not None:
@@ -388,13 +388,13 @@ class Numbers:
         return style.plain(encoded.dictionary).take(encoded.indices)
 
     def add_seen(self, seen: Sequence[NumbersSeen]) -> None:
-        """Take in what others saw in the same columns."""
+        """Add what others saw in the same columns."""
         for (name, own), other in zip(self.seen.items(), seen, strict=True):
             own.merge(other)
             _check_plain(self._numeric[name], own)
 
     def check(self) -> None:
-        """Raise when some column, of which all was seen by now, holds numbers that may be meant in two ways."""
+        """Raise when some column, which was read completely, holds numbers with two readings."""
         unclear = [name for name, seen in self.seen.items() if seen.is_unclear]
         if unclear:
             raise AmbiguousNumbersError(unclear, f"column {unclear[0]!r}", how_to_say_decimal(unclear[0]))

@@ -42,7 +42,7 @@ _MOST_NAMES = 8  # names of columns in one error: more do not fit a line
 
 
 class AnyUnit:
-    """Stands for the unit of a schema that is not there yet: joins are not looked at, and nothing may be released."""
+    """Stands for the unit of a schema that does not exist yet: joins are not checked, and nothing may be released."""
 
 
 ANY_UNIT = AnyUnit()
@@ -103,7 +103,7 @@ class RowStream:
 
 
 class Source:
-    """Rows of one kind, and what they answer for. A kind gives ``streams``, and what differs from the rest."""
+    """The interface of a source. A kind implements ``streams``, and overrides what differs from the defaults."""
 
     rows_are_units = False
     """Whether the steward answers for how the rows depend on each other."""
@@ -127,7 +127,7 @@ class Source:
         return []
 
     def joins(self, unit: str | None) -> Mapping[str, str]:  # noqa: ARG002
-        """How each table was joined that it joins, for a unit with this column of ids."""
+        """How each joined table was joined, for a unit with this column of ids."""
         return {}
 
     def leaves_rows_out(self, unit: str | None) -> bool:  # noqa: ARG002
@@ -143,7 +143,7 @@ class Source:
         return None
 
     def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:  # noqa: ARG002
-        """What the i-th of n processes must read, what shares its rows out, and the files all must have seen alike.
+        """What the i-th of n processes must read, how its rows are shared, and the files, the same for all processes.
 
         Rows are shared out by "unit" (the hash of the id), by whole "file" or by the number of each "row".
         """
@@ -175,14 +175,14 @@ class Source:
     ) -> Generator[pa.RecordBatch]:
         """The rows, a batch at a time, each with the columns wanted in the order named.
 
-        After the last batch an error says which numbers may be meant in two ways. ``progress`` is called with the bytes
-        read so far of all files; for a table in memory never, since its bytes would tell how many rows there are.
+        After the last batch an error says which numbers have two readings. ``progress`` is called with the bytes read
+        so far of all files; never for a table in memory, since its bytes would reveal the number of rows.
         """
         before = 0
         numbers = scan.numbers()
         for stream in self.streams(scan):
             otherwise = DAMAGED if stream.size is not None else _CUT_SHORT
-            with contextlib.closing(stream.batches):  # also when whoever counts the rows refuses one
+            with contextlib.closing(stream.batches):  # also when the counting of rows refuses one
                 step = partial(next, stream.batches, None)
                 while (read := guarded(stream.name, step, otherwise=otherwise)) is not None:
                     batch, position = read
@@ -231,8 +231,8 @@ def chosen_columns(
 class RowEncoding:
     """How the rows of a source become codes: by a schema, its ``rules`` for values, and how the source is written.
 
-    ``attributes`` are those whose codes are needed. With ``refuse_unclear`` numbers that may be meant in two ways are
-    refused; else they have a decimal point. It travels to Spark's workers.
+    ``attributes`` are those whose codes are needed. With ``refuse_unclear`` numbers with two readings are refused;
+    otherwise they have a decimal point. The object is sent to Spark's workers.
     """
 
     schema: Schema

@@ -120,7 +120,7 @@ def is_frame(rows: Any) -> bool:
 
 
 def in_spark(action: Callable[[], T]) -> T:
-    """What the action returns; whatever Spark raises becomes a line of our own, and its query logger says nothing."""
+    """The result of the action; Spark's errors become messages of ours, and its query logger is silenced."""
     with _silent():
         return guarded(_SOURCE, action, otherwise=_FAILED, reason_of=_reason)
 
@@ -139,7 +139,7 @@ def _silent() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str | None:
-    """What can be said of Spark's error without its text: the name of its condition, and its SQLSTATE."""
+    """A description of Spark's error without its text: the name of its condition, and its SQLSTATE."""
     condition = _said(error, "getCondition") or _said(error, "getErrorClass")
     state = _said(error, "getSqlState")
     if condition is None or not _CONDITION.fullmatch(condition):
@@ -214,7 +214,7 @@ def open_session() -> Any:
 def _selected(table: SparkTable, needed: Sequence[str] | None) -> tuple[Any, list[str]]:
     """The columns needed, called c0, c1 and so on, and their names.
 
-    They are found by their places: in a name Spark overlooks case, and takes a point for a field's.
+    They are found by position: in names, Spark ignores case and takes a point for access to a field.
     """
     frame = _frame_of(table)
     names = in_spark(lambda: list(frame.columns))
@@ -292,7 +292,7 @@ def add_up(found: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product
 
 
 def _check_notes(notes: Sequence[str], encoding: RowEncoding) -> None:
-    """Raise what a task met, and what only all tasks together can tell: numbers that may be meant in two ways."""
+    """Raise a task's error, and what only all tasks together show: numbers with two readings."""
     for note in sorted(notes):
         problem = problem_in(note)
         if problem is not None:

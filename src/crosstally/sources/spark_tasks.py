@@ -86,7 +86,7 @@ def _with_ids(rows: PlacedRows, record: np.dtype[Any], ids: pa.Array) -> pa.Reco
 
 
 def _without_ids(rows: PlacedRows, record: np.dtype[Any]) -> pa.RecordBatch:
-    """Chunks whose places are past the last one, but for the first, which names the place whose first rows it holds."""
+    """Chunks whose places are past the last one, except the first, which names the place whose first rows it holds."""
     ends = np.append(np.arange(0, rows.size, _CHUNK_ROWS), rows.size)
     places = np.full(len(ends) - 1, PLACES, np.int32)
     places[: len(rows.places)] = rows.places
@@ -154,7 +154,7 @@ def _joined(column: pa.Array, kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def block(number: int, counts: NDArray[np.int64]) -> pa.RecordBatch:
-    """A stretch of counts, the number-th of so many cells."""
+    """A stretch of counts: the block of this number."""
     return pa.record_batch([[number], [counts.tobytes()], [None]], schema=_BLOCK_SCHEMA)
 
 
@@ -206,7 +206,7 @@ def encoded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
 
 
 def bounded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
-    """Chunks of whole places, in the order of places, into chunks with at most so many rows of each unit."""
+    """Chunks of whole places, in the order of places, into chunks with a bounded number of rows per unit."""
     return _as_chunks(_bounded(encoding, batches), encoding)
 
 
@@ -239,7 +239,7 @@ def added_blocks(batches: Batches) -> Batches:
 
 
 def problem_in(note: str) -> CrosstallyError | None:
-    """The error that a note tells of, None where it is of something else."""
+    """The error in a note; None where the note is about something else."""
     found = json.loads(note)
     if "outside" in found:
         return OutsideValueError(found["outside"])
@@ -308,7 +308,7 @@ def _unpacked(encoding: RowEncoding, batches: Batches) -> Found:
 
 
 def _bounded(encoding: RowEncoding, batches: Batches) -> Found:
-    """Of each unit at most so many rows. All chunks of a place must come, one after another."""
+    """Rows within the contribution bound of each unit. All chunks of a place must come, one after another."""
     unit = encoding.schema.unit
     assert unit is not None
     notes: list[str] = []

@@ -128,7 +128,7 @@ class Utf8Stream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> Any:
-        """At most so many bytes, none at the end; in Arrow's own memory where nothing needs to be recoded."""
+        """At most this many bytes, none at the end; in Arrow's own memory where nothing needs to be recoded."""
         size = BLOCK_BYTES if size < 0 else size
         found = self._stream.read_buffer(size) if self._decoder is None else self._next_recoded(size)
         bytes_of_block = np.frombuffer(found, np.uint8)
@@ -191,14 +191,14 @@ class Utf8Stream(io.RawIOBase):
 
 # Arrow's reader of text rows, stopped before whatever ended the reading goes on. Arrow reads ahead in threads of its
 # own, which call the Python object that the text comes from and hold blocks that belong to Python. A thread that still
-# does so when the file is closed, the reader is dropped or the interpreter ends waits for ever or aborts the process.
+# does so when the file is closed, the reader is dropped or the interpreter ends hangs or aborts the process.
 # So all that was lent to Arrow is counted, and nothing goes on before it is back: not the last row, not an error, not
 # an interrupt.
 
 
 T = TypeVar("T")
-# Seconds until threads that were told the text has ended are given up: they have at most a block in hand, of which
-# they read some 100 MB a second. Reached only where Arrow itself hangs.
+# Seconds until threads that were signalled the end of the text are abandoned: they have at most a block left, which
+# they read at some 100 MB a second. Reached only where Arrow itself hangs.
 _PATIENCE = 60
 _PAUSE = 0.001  # seconds between two looks at what is not back yet
 
@@ -206,8 +206,8 @@ _PAUSE = 0.001  # seconds between two looks at what is not back yet
 class TextRows:
     """The rows of a text as record batches, inside of a ``with`` that ends when no thread reads the text any more.
 
-    ``failure`` is what reading the text raised. Arrow is told only that the text has ended: its own errors say less,
-    and would carry rows.
+    ``failure`` is what reading the text raised. Arrow only sees the text end: its own errors say less, and would carry
+    rows.
     """
 
     def __init__(self, text: Utf8Stream, *options: Any) -> None:
@@ -221,7 +221,7 @@ class TextRows:
     def __enter__(self) -> Iterator[pa.RecordBatch]:
         from pyarrow import csv
 
-        atexit.register(self._end)  # for rows that nobody closes: the interpreter must not end before its threads
+        atexit.register(self._end)  # if the rows are never closed: the interpreter must not end before its threads
         try:
             # Through Arrow's stream interface, whose close drops the reader without holding Python's lock: dropping
             # waits for a thread that may be waiting for that lock.
@@ -270,13 +270,13 @@ class _Door:
         self._rows = rows
 
     def read(self, size: int) -> Any:
-        """At most so many bytes."""
+        """At most this many bytes."""
         return self._rows.block(size)
 
 
 DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x1f", "\x01")
-"""What may stand between fields without being said; a blank or a colon, which texts and times hold, must be said."""
-_SEP_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # the line by which Excel is told the separator
+"""Delimiters that need not be stated; a blank or a colon, which texts and times contain, must be stated."""
+_SEP_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # the line that names the separator for Excel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +380,7 @@ def after_lines(text: str, number: int) -> str:
 
 
 def _delimiter(path: Path, text: str, quote: str, needed: Sequence[str] | None) -> str:
-    """The separator that parts the needed names from each other; without any, the one that makes most fields."""
+    """The separator that separates the needed names; without any names, the one that makes most fields."""
     found = {each: set(_first_row(io.StringIO(text, newline=""), each, quote)) for each in DELIMITERS}
     fitting = [each for each in DELIMITERS if needed is not None and set(needed) <= found[each]]
     ranked = sorted(fitting or DELIMITERS, key=lambda each: -len(found[each]))
@@ -428,7 +428,7 @@ def _read(path: Path, form: TextFormat, chosen: Sequence[str]) -> Iterator[tuple
 
 
 def _broken_row(path: Path, form: TextFormat) -> str:
-    """Where the first row stands that has other fields than the names or a stray quote, never what is in it."""
+    """The position of the first row with a wrong number of fields or a misplaced quote, never its content."""
     with open_bytes(path) as stream, _long_fields():
         recoded = Utf8Stream(path, stream, form.encoding, form.mark)
         text = io.TextIOWrapper(io.BufferedReader(recoded, BLOCK_BYTES), "utf-8", errors="replace", newline="")

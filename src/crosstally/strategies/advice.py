@@ -30,8 +30,8 @@ _FEW_VALUES, _LEAST_MERGED = 10, 6
 """Values are merged into half as many, and no more than ten, which can still be read at a glance; attributes with fewer
 than six are left as they are."""
 _MOST_MERGED = 5  # attributes at once: merging is work for the steward
-_WORTH_SAYING = 1.05  # the error is divided by it; below nobody would notice
-_SAME_CELLS = 0.01  # a smaller change of the mean size of cells is not said: it does not show in two digits
+_WORTH_SAYING = 1.05  # the error is divided by it; a smaller gain would not be noticed
+_SAME_CELLS = 0.01  # a smaller change of the mean size of cells is not reported: it does not show in two digits
 _MOST_NAMED = 6  # tables that still fit a command
 
 
@@ -52,7 +52,7 @@ class AdviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another proposal: how it differs in words, and as options of the command line where these can say it."""
+    """A different proposal: the difference in words, and as options of the command line where there are any."""
 
     kind: AdviceKind
     change: str
@@ -64,10 +64,10 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A change, and what tables over the same number of attributes can be expected to be before and after it.
+    """A change, and the expected error of tables over the same number of attributes before and after it.
 
-    ``found`` is the comparison for the alternative. Its chosen plan can be released as it stands, unless the schema is
-    to be changed: that is the steward's to do.
+    ``found`` is the comparison for the alternative. Its chosen plan can be released unchanged, unless the schema has
+    to be changed, which only the steward can do.
     """
 
     alternative: Alternative
@@ -114,8 +114,8 @@ def _less(times: float) -> str:
 def advised(found: Comparison, again: Callable[[Alternative], Comparison]) -> tuple[Advice, ...]:
     """Every change that makes the error smaller, the most useful one first; ``again`` plans for an alternative.
 
-    All but naming tables are about tables whose error is known as things stand: what is predicted may be measured in
-    the alternative, and then the two have nothing in common to be compared.
+    Except for naming tables, all compare tables whose error is known now: a table that is predicted now may be measured
+    in the alternative, and then the two errors cannot be compared.
     """
     expected = expected_errors(found.outlook, found.rows)
     known = [each for each in expected if each.known and each.error > 0]
@@ -222,7 +222,7 @@ def with_merged(schema: Schema, sizes: Mapping[str, int]) -> Schema:
 
 
 def _merged(attribute: Attribute, size: int) -> Attribute:
-    """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
+    """Neighbouring values merged into groups of similar size; the steward may choose others at the same cost."""
     count = _values(attribute)
     kept = max(1, size - (attribute.size - count))
     firsts = [math.ceil(i * count / kept) for i in range(kept)]

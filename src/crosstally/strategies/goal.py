@@ -49,8 +49,8 @@ class Goal:
 
     ``weights`` has a row for each order: what the variance of the coefficients of each set of ``closure`` counts for in
     the mean squared error of a cell. ``shares`` of the orders sum to one. ``sampled`` marks sets that only tables of a
-    sample have: nobody should measure these rather than others that are not here. ``cells`` is for each order the mean
-    number of cells of its tables, the total aside. ``of_tables`` has a row for each order: the weights of its tables.
+    sample contain: there is no reason to measure these rather than sets outside the sample. ``cells`` is for each order
+    the mean number of cells of its tables, without the total. ``of_tables`` has the weights of each order's tables.
     """
 
     orders: tuple[int, ...]
@@ -80,7 +80,7 @@ class Goal:
 
 @lru_cache(maxsize=4)
 def goal_of(schema: Schema, named: Workload | None) -> Goal:
-    """What matters where these tables were named; without any, all tables of up to four attributes.
+    """The goal for named tables; without any, for all tables of up to four attributes.
 
     The lower tables inside named ones matter too, and the total counts as one of the tables over one attribute. Of
     orders above four only named tables count.
@@ -208,12 +208,12 @@ def public_tables(schema: Schema) -> list[MeasuredAlike]:
 
 
 def public_precision(closure: Closure) -> Floats:
-    """The precision with which public counts tell the coefficients of each set; zero for sets they do not hold."""
+    """The precision of the coefficients of each set from public counts; zero for sets they do not contain."""
     return Variances(closure, public_tables(closure.schema)).precisions
 
 
 def known_variances(plan: Plan, closure: Closure, *, public: bool = True) -> Variances:
-    """The variances of the sets and tables of a closure, as a plan's own stage tells them, and public counts if asked.
+    """The variances of the sets and tables of a closure from a plan's own stage, and from public counts if asked.
 
     Where an attribute is measured by a matrix, public counts are left out: errors are then at most these.
     """
@@ -223,7 +223,7 @@ def known_variances(plan: Plan, closure: Closure, *, public: bool = True) -> Var
 
 
 def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:
-    """What requests that are alike say about tables in full."""
+    """What similar requests say about tables in full."""
     query, cells = full_part(group.query)
     if cells == 1:
         return query.is_residual, group.positions, group.noise.variance
@@ -232,7 +232,7 @@ def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:
 
 
 class _Forecast:
-    """The numbers of ``plans.plan.Forecast``, each worked out when it is first asked for."""
+    """The numbers of ``plans.plan.Forecast``, each computed when it is first needed."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -46,8 +46,8 @@ def demands(recovery: ArrayLike, weights: ArrayLike | None = None, *, kind: Nois
 def group_budgets(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind | str) -> Floats:
     """The budget of each group that minimises the weighted sum of variances, in closed form.
 
-    Proportional to (s / C)^(1/3) for Laplace noise and to s^(1/4) / C^(1/2) for Gaussian noise. A group that nobody
-    needs gets none.
+    Proportional to (s / C)^(1/3) for Laplace noise and to s^(1/4) / C^(1/2) for Gaussian noise. A group that no
+    query needs gets none.
 
     >>> group_budgets([4, 8], [1, 1], amount=1, kind=NoiseKind.LAPLACE).round(4)
     array([0.4425, 0.5575])

@@ -201,7 +201,7 @@ class Strategy(ABC):
             schema: The table's attributes.
             workload: The tables that matter; all of one and two attributes when it is None.
             budget: What may be spent.
-            neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
+            neighbours: Which data sets must be hard to distinguish: "add-remove" or "replace".
         """
         return self.planned(Task(schema, workload, budget=budget, neighbours=Neighbours(neighbours)))
 
@@ -212,7 +212,7 @@ class Strategy(ABC):
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:  # noqa: ARG002
         """By number of attributes the ends of the likely RMS error of releases by a plan with later stages.
 
-        Nothing where the strategy cannot tell them.
+        Nothing where the strategy does not know them.
         """
         return {}
 
@@ -227,7 +227,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True)
 class StrategyWithOptions(Strategy):
-    """A strategy whose options are words, those of their ``Literal``; its name tells those that are not the default.
+    """A strategy whose options are words, those of their ``Literal``; its name contains those that are not the default.
 
     ``family`` is the name with all defaults.
     """
@@ -249,7 +249,7 @@ class StrategyWithOptions(Strategy):
 
 
 def known_total(seen: Sequence[Measurement]) -> float | None:
-    """The number of rows, where it is among what was seen: public, or bought."""
+    """The number of rows if it is among the measurements: public, or measured."""
     totals = [float(m.values) for m in seen if not m.query.attributes]
     return totals[0] if totals else None
 
@@ -282,7 +282,7 @@ def check_rounds(rounds: object) -> None:
 
 
 def shares_of_rounds(rounds: int, whole: Fraction, *, choosing_share: Fraction) -> tuple[Fraction, ...]:
-    """The share of the budget of each stage of all rounds, equal rounds, of which choosing gets its own part.
+    """The share of the budget of each stage of equal rounds; choosing gets its own part of a round.
 
     >>> shares_of_rounds(2, Fraction(1), choosing_share=Fraction(1, 10))
     (Fraction(1, 20), Fraction(9, 20), Fraction(1, 20), Fraction(9, 20))

@@ -127,7 +127,7 @@ class Belief:
 
 
 def known_sizes(closure: Closure) -> Belief:
-    """The belief of somebody to whom all interactions of the closure matter, whatever their size."""
+    """The belief under which all interactions of the closure matter, whatever their size."""
     return Belief(np.full(len(closure), np.inf), np.ones(len(_NODES)))
 
 
@@ -304,7 +304,7 @@ _CELL_LIMITS = (100, 316, 1_000, 3_162, 10_000)
 _COVERS = (2, 3, 4)  # attributes covered together, as in PriView: pairs, triples, quadruples; designs go no further
 _MOST_SETS = 500_000
 """Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
-are, but for named tables over fourteen attributes and more; two are always."""
+are, except with named tables over fourteen attributes and more; at least two are always tried."""
 
 
 def best_family(task: Task, goal: Goal, belief: Belief, already: Floats, *, score: Callable[..., float]) -> ViewShares:

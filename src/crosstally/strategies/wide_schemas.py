@@ -80,8 +80,8 @@ def trial_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
 def mean_square_size(tables: Sequence[Measurement], rows: float) -> float:
     """The mean squared size of the interactions of some pairs; no less than its standard error, nor than 1 / rows.
 
-    Sampling alone makes it 1 / rows. An estimate below its standard error cannot be told from noise, and what nobody
-    can tell may be there.
+    Sampling alone makes it 1 / rows. An estimate below its standard error cannot be distinguished from noise, so an
+    interaction of that size may exist.
     """
     squares = np.array([_square_size(np.asarray(each.values, float), each.variance, rows) for each in tables])
     return max(float(squares.mean()), float(squares.std(ddof=1)) / math.sqrt(len(squares)), 1 / max(rows, 1.0))
@@ -96,10 +96,10 @@ def _square_size(table: Floats, variance: float, rows: float) -> float:
 
 
 _FEWEST = 2
-"""A table of one group would tell nothing that the other attribute's own table does not."""
+"""A table of one group would contain nothing beyond the other attribute's own table."""
 
 _FEWER = 1.25
-"""By so much groups grow, again and again, until all pairs fit: cells fall by about a third each time."""
+"""Groups grow by this factor repeatedly until all pairs fit: cells fall by about a third each time."""
 
 
 def rows_of_a_group(std_error: float, rows: float) -> float:
@@ -110,8 +110,8 @@ def rows_of_a_group(std_error: float, rows: float) -> float:
 def value_groups(attribute: Attribute, counts: ArrayLike, rows_each: float) -> tuple[int, ...] | None:
     """The group of each value, so that groups hold about ``rows_each`` rows; None where each value stays by itself.
 
-    Values are run through in order, and a group is closed as soon as it holds so many rows; what is left at the end
-    goes to the last group. Counts below zero count as zero. There are at least two groups.
+    Values are processed in order, and a group is closed as soon as it holds that many rows; the rest goes to the last
+    group. Counts below zero count as zero. There are at least two groups.
 
     >>> ages = Attribute("age", edges=range(0, 90, 10), missing=True)
     >>> value_groups(ages, [5, 6, 20, 3, 3, 3, -2, 1, 4], rows_each=10)
@@ -201,7 +201,7 @@ def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Seque
 
 
 def groups_for(task: Task, seen: Sequence[Measurement], *, in_full: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Groups of values that hold enough rows to be told from noise; not of attributes that stay in full."""
+    """Groups of values that hold enough rows to be distinguished from noise; none for attributes that stay in full."""
     names = task.workload.attributes(task.schema)
     rows, shares = seen_one_ways(task.schema, seen)
     budget = TableBudget.of(task)
@@ -252,7 +252,7 @@ def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) ->
 
 
 def _known_coarse(goal: Goal, variances: Floats, sizes: Sequence[int]) -> Floats:
-    """The precision with which one-way tables in full tell the sets of a goal about groups of their values.
+    """The precision of a goal's sets over groups of values that full one-way tables give.
 
     A group adds up the noise of its values.
     """

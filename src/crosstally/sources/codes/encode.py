@@ -109,8 +109,8 @@ def _from_texts(texts: pa.Array) -> pa.Array:
     return pc.replace_with_mask(texts, unsettled, replacements)
 
 
-# Columns whose values a rule of the schema's reading turns into labels first. Each different value is looked at once,
-# by itself: what becomes of a row depends on no other row.
+# Columns whose values a rule of the schema's reading turns into labels first. Each distinct value is converted once,
+# by itself: the result for a row depends on no other row.
 
 
 def read_codes(name: str, column: pa.Array, rule: ValueRule, matcher: Matcher) -> NDArray[Any]:

@@ -25,7 +25,7 @@ from crosstally.sources.codes.arrays import flags, looked_up, numbers
 
 
 _ANY_NUMBER = re.compile(r" *[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})? *")
-_SHORT_NUMBER = r"^-?[0-9]{1,9}(\.[0-9]{1,6})?$"  # at most 15 digits: the nearest float tells all of these apart
+_SHORT_NUMBER = r"^-?[0-9]{1,9}(\.[0-9]{1,6})?$"  # at most 15 digits: the nearest floats of all of these differ
 # Limits memory: whole numbers in a narrower range have a table of their bins. Others are searched for, slower.
 _MOST_BINNED = 65_536
 
@@ -200,7 +200,7 @@ class LabelTexts:
 
 
 def _find_slots(encoded: Sequence[bytes]) -> tuple[np.uint64, NDArray[np.uint8]] | None:
-    """A factor that gives each label a slot of its own, and who is in each slot."""
+    """A factor that gives each label its own slot, and the label in each slot."""
     from crosstally.kernels.matching import NO_LABEL, text_keys
 
     joined = b"".join(encoded)

@@ -162,7 +162,7 @@ def _power_rung(mantissa: float, power: int) -> float:
 
 
 def edges_near_quantiles(ladder: Sequence[float], noisy: NDArray[np.float64], *, scale: float) -> tuple[float, ...]:
-    """Edges of about eight bins that hold about as many rows each; none where nothing can be told from noise.
+    """Edges of about eight bins that hold about as many rows each; none where nothing can be distinguished from noise.
 
     A bin of the ladder that holds an eighth of the rows, as zero often does, is a bin by itself; the others share what
     is left.
@@ -207,7 +207,7 @@ def _held(noisy: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
 
 @cache
 def _tail(number: int, probability: float) -> float:
-    """What the sum of so many Laplace variables of scale 1 exceeds with at most this probability (Chernoff's bound).
+    """The bound that a sum of Laplace variables of scale 1 exceeds with at most this probability (Chernoff).
 
     E exp(x L) = 1 / (1 - x^2), so P(sum > t) <= exp(-x t) / (1 - x^2)^number for every x between 0 and 1.
     """

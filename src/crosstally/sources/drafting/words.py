@@ -57,7 +57,7 @@ def names_weight(name: str) -> bool:
 
 
 def names_id(name: str) -> bool:
-    """Whether a name is that of somebody's identity.
+    """Whether a name is that of an id of people.
 
     >>> [names_id(name) for name in ("id", "person_id", "PatientID", "KundenNr", "Pers-Nr", "userid", "Case No.")]
     [True, True, True, True, True, True, True]
@@ -155,7 +155,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def _scale_of(labels: Sequence[str]) -> dict[str, int] | None:
-    """The places of a known scale that has all of the labels but for one or two, and more than two of its own."""
+    """The places of a known scale that has all but one or two of the labels, and more than two of its own."""
     words = {label.strip().casefold() for label in labels}
     for scale in _SCALES:
         common = words & set(scale)
