@@ -132,16 +132,16 @@ def run(
     from crosstally.sources import Reading, source_of, unit_column
 
     _check(plan, rows)
-    found = source_of(source)
-    if found.needs_plan:
+    resolved = source_of(source)
+    if resolved.needs_plan:
         _check_one_stage(plan)
-    found = found.for_plan(plan)
+    resolved = resolved.for_plan(plan)
     rows = rows_known(plan.schema, rows)
     counted = _with_reading(plan, schema)
     unit = unit_column(counted)
-    joins = found.joins(unit)
+    joins = resolved.joins(unit)
     if rows is not None or plan.schema.public_counts():
-        found.check_all_rows(unit)
+        resolved.check_all_rows(unit)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)
@@ -154,10 +154,10 @@ def run(
         neighbours=plan.neighbours,
         unit=plan.schema.unit,
         rows=rows,
-        rows_are_units=found.rows_are_units,
+        rows_are_units=resolved.rows_are_units,
         joins=joins,
     )
-    people = _Rows(found, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
+    people = _Rows(resolved, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
     with closing(people):
         stages, measured = _bought(plan, people, ledger, keys, promise)
     if stages:
@@ -256,14 +256,14 @@ def count_part(
     _check(plan, None)
     _check_one_stage(plan)
     counted, written = _with_reading(plan, schema), reading or Reading()
-    found = source_of(source)
-    exact, seen = count_share(found, counted, plan.tables, place, reading=written, progress=progress)
+    resolved = source_of(source)
+    exact, seen = count_share(resolved, counted, plan.tables, place, reading=written, progress=progress)
     origin = PartOrigin(
         plan=plan_digest(plan),
         reading=RowEncoding.of(counted, written).digest,
         source=seen,
-        rows_are_units=found.rows_are_units,
-        joins=found.joins(unit_column(counted)),
+        rows_are_units=resolved.rows_are_units,
+        joins=resolved.joins(unit_column(counted)),
     )
     write_part(Path(path), exact, place, origin)
 

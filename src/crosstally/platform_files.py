@@ -210,9 +210,9 @@ def entries_are_safe(parent: Path) -> bool:
     """
     if not hasattr(os, "getuid"):
         return True
-    found = parent.stat()
-    guarded = not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or bool(found.st_mode & stat.S_ISVTX)
-    return guarded and found.st_uid in (0, os.getuid())
+    status = parent.stat()
+    guarded = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or bool(status.st_mode & stat.S_ISVTX)
+    return guarded and status.st_uid in (0, os.getuid())
 
 
 def is_ours_alone(folder: Path) -> bool:
@@ -220,11 +220,11 @@ def is_ours_alone(folder: Path) -> bool:
 
     Where modes say nothing (Windows), whether it is a folder and no link.
     """
-    found = folder.lstat()
+    status = folder.lstat()
     if not hasattr(os, "getuid"):
-        return stat.S_ISDIR(found.st_mode)
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    return ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        return stat.S_ISDIR(status.st_mode)
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return ours and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 # Processes

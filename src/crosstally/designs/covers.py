@@ -65,7 +65,7 @@ def binomial_table(points: int, cover: int) -> NDArray[np.int64]:
 
 def subset_ranks(blocks: Sequence[Sequence[int]], cover: int) -> list[NDArray[np.int64]]:
     """For each block the ranks of its subsets; blocks must be sorted."""
-    found: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(blocks)
+    of_blocks: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(blocks)
     points = max((block[-1] for block in blocks if block), default=0)
     binomials = binomial_table(points, cover)
     by_length: dict[int, list[int]] = {}
@@ -80,8 +80,8 @@ def subset_ranks(blocks: Sequence[Sequence[int]], cover: int) -> list[NDArray[np
         for i in range(cover):
             ranks += binomials[rows[:, positions[:, i]], i + 1]
         for number, row in zip(numbers, ranks, strict=True):
-            found[number] = row
-    return found
+            of_blocks[number] = row
+    return of_blocks
 
 
 def uncovered(blocks: Sequence[Sequence[int]], points: int, cover: int) -> int:

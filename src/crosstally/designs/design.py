@@ -140,12 +140,12 @@ def _ranked(points: int, size: int, cover: int) -> tuple[tuple[int, Construction
     """The construction of each kind that makes the smallest design with its size, smallest first."""
     for fewer in range(_STEP, min(points, 6 * _STEP), _STEP):
         best_count(fewer, size, cover)  # from below, so that no recursion goes deep
-    found = [(option.number, option) for option in constructions(points, size, cover, best_count)]
-    fewest = min(count for count, _ in found)
+    options = [(option.number, option) for option in constructions(points, size, cover, best_count)]
+    fewest = min(count for count, _ in options)
     if cover > 1:
-        found += [(option.number, option) for option in weighted(points, size, cover, fewest)]
+        options += [(option.number, option) for option in weighted(points, size, cover, fewest)]
     best: dict[str, tuple[int, Construction]] = {}
-    for pair in sorted(found, key=lambda pair: pair[0]):
+    for pair in sorted(options, key=lambda pair: pair[0]):
         best.setdefault(pair[1].kind, pair)
     return tuple(best.values())
 
@@ -217,14 +217,14 @@ def _views(sizes: tuple[int, ...], limit: int, cover: int) -> Blocks:
     _bound(points, max(widest, cover), cover, asked)
     order = sorted(range(points), key=lambda attribute: -sizes[attribute])
     ordered = tuple(sizes[attribute] for attribute in order)
-    found = min(
+    best = min(
         _options(ordered, limit, cover),
         key=lambda views: (len(views), sum(_cells(view, ordered) for view in views)),
         default=None,
     )
-    if found is None:
+    if best is None:
         raise _too_many_views("no design of few enough views is known", asked)
-    views = tuple(sorted(tuple(sorted(order[point] for point in view)) for view in found))
+    views = tuple(sorted(tuple(sorted(order[point] for point in view)) for view in best))
     if uncovered(views, points, cover) or max(_cells(view, sizes) for view in views) > limit:
         raise RuntimeError(f"the design made for {asked} is not one")
     return views

@@ -39,8 +39,8 @@ class Field:
     @cached_property
     def inverse(self) -> NDArray[np.int64]:
         """The inverse of each element; 0 for 0."""
-        found = np.argmax(self.times == 1, axis=1)
-        return np.where(np.arange(self.order) == 0, 0, found)
+        inverses = np.argmax(self.times == 1, axis=1)
+        return np.where(np.arange(self.order) == 0, 0, inverses)
 
     def subfield(self, order: int) -> tuple[int, ...]:
         """The elements x with x^order = x."""

@@ -172,10 +172,10 @@ def _columns(asked: Sequence[Asked], names: Sequence[str], schema: Schema, value
     sizes = [len(values[name]) for name in names]
     added = (_broadcast(_chosen(query, schema, values), query.attributes, names) for query, _ in asked)
     stacked = np.stack([np.broadcast_to(each, sizes).ravel() for each in added], axis=1)
-    found = np.unique(stacked, axis=0)
+    distinct = np.unique(stacked, axis=0)
     if schema.may_drop:
-        found = np.unique(np.vstack([found, np.zeros_like(found[:1])]), axis=0)
-    return found if len(found) <= _MAX_PAIRED else None
+        distinct = np.unique(np.vstack([distinct, np.zeros_like(distinct[:1])]), axis=0)
+    return distinct if len(distinct) <= _MAX_PAIRED else None
 
 
 def _largest_pair(columns: NDArray[np.int64], weights: Sequence[Fraction], *, pure: bool) -> Fraction:
@@ -272,8 +272,8 @@ def groups_cost(
 def _sum_of_single_costs(
     groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
 ) -> Fraction:
-    each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
-    return sum(each, Fraction(0))
+    costs = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
+    return sum(costs, Fraction(0))
 
 
 # The losses of one query
@@ -289,8 +289,8 @@ def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) 
     if not moved:
         return Fraction(0)
     if all(group.query.is_table for group in moved):
-        each = (len(g) * _weight(g.noise, pure) * _distances(_moves(g.query, schema), g.noise, pure)[-1] for g in moved)
-        return sum(each, Fraction(0))
+        loss = (len(g) * _weight(g.noise, pure) * _distances(_moves(g.query, schema), g.noise, pure)[-1] for g in moved)
+        return sum(loss, Fraction(0))
     used = np.unique(np.concatenate([group.positions.ravel() for group in moved]))
     places = np.zeros(len(schema.names), np.intp)
     places[used] = np.arange(len(used))
@@ -339,9 +339,9 @@ def _unit(losses: Sequence[Fraction], requests: int) -> Fraction:
 
 
 def _moves(query: Query, schema: Schema) -> Moves:
-    found = query.moves(schema)
-    assert found is not None  # others are charged alone
-    return found
+    moves = query.moves(schema)
+    assert moves is not None  # others are charged alone
+    return moves
 
 
 def _distances(moves: Moves, noise: Noise, pure: bool) -> Sequence[int]:

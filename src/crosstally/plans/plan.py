@@ -313,9 +313,9 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """A plan from a JSON file."""
         try:
-            found = read_json_file(path)
-            _check_repeated(found)
-            return cls.from_dict(found)
+            content = read_json_file(path)
+            _check_repeated(content)
+            return cls.from_dict(content)
         except (OSError, JsonError) as error:
             reason = getattr(error, "strerror", None) or f"it {error}"
             raise PlanError(f"cannot read the plan {str(path)!r}: {reason}") from None

@@ -117,10 +117,10 @@ def stage_key(key: str, stage: int) -> str:
 
 def stage_keys(key: str, known: Container[str]) -> tuple[str, ...]:
     """The keys of the stages of a release that are known, from the first to the last without a gap."""
-    found: list[str] = []
-    while (name := stage_key(key, len(found) + 1)) in known:
-        found.append(name)
-    return tuple(found)
+    keys: list[str] = []
+    while (name := stage_key(key, len(keys) + 1)) in known:
+        keys.append(name)
+    return tuple(keys)
 
 
 def cost_of_stages(key: str, costs: Mapping[str, Fraction]) -> Fraction:
@@ -211,18 +211,18 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
     """The requests in groups of similar ones; raises when a query does not fit the schema."""
     if isinstance(requests, GroupedRequests):
         return requests.groups
-    found: dict[tuple[object, Noise], list[Query]] = {}
+    kinds: dict[tuple[object, Noise], list[Query]] = {}
     for request in requests:
         query = request.query
         alike = (query.along, schema.sizes(query.attributes)) if query.is_symmetric else query
-        found.setdefault((alike, request.noise), []).append(query)
-    _check_linear(found.values(), schema)
-    for queries in found.values():
+        kinds.setdefault((alike, request.noise), []).append(query)
+    _check_linear(kinds.values(), schema)
+    for queries in kinds.values():
         queries[0].shape(schema)
     known = schema.positions
     return tuple(
         RequestGroup(queries[0], noise, np.array([[known[name] for name in q.attributes] for q in queries], np.intp))
-        for (_, noise), queries in found.items()
+        for (_, noise), queries in kinds.items()
     )
 
 

@@ -151,10 +151,10 @@ class And:
 
     def boxes(self, schema: Schema) -> list[Box]:
         """What the boxes of all parts share."""
-        found: list[Box] = [{}]
+        shared: list[Box] = [{}]
         for part in self.parts:
-            found = _intersections(found, part.boxes(schema))
-        return found
+            shared = _intersections(shared, part.boxes(schema))
+        return shared
 
 
 @dataclass(frozen=True, slots=True)

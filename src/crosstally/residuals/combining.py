@@ -190,10 +190,10 @@ class PlacedBlocks:
 
     def _covariance(self, block: Block, precision: Floats, *, total_known: bool = False) -> Floats:
         p = float(precision[self.places[block.part][0, 0]])
-        found = self.axes.covariance(block, p, total_known=total_known)
-        if found is None:
+        covariance = self.axes.covariance(block, p, total_known=total_known)
+        if covariance is None:
             raise _not_all_measured((*block.part, next(iter(block.sizes))))
-        return found
+        return covariance
 
     def means(self, sums: Floats, precision: Floats, values: Sequence[NDArray[np.float64]]) -> Floats:
         """The least squares estimate, from the others' precisions and precision times mean for each place."""
@@ -337,8 +337,8 @@ class Averages:
     def estimate(self, values: Sequence[NDArray[Any]], rows: int | None = None) -> Estimate:
         """The estimate from these values, one array for each measurement, with the number of rows where it is known."""
         means = self.of_values(values)
-        found = Estimate(self.schema, self.keys, coefficients=means, variances=self.variances, groups=self.groups)
-        return found if rows is None else self.with_total(found, rows)
+        combined = Estimate(self.schema, self.keys, coefficients=means, variances=self.variances, groups=self.groups)
+        return combined if rows is None else self.with_total(combined, rows)
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""

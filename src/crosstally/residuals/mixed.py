@@ -181,10 +181,10 @@ class MixedAxes:
         key = tuple(block.sizes.items()), tuple(block.weights.items()), precision
         if key not in self._known:
             self._known[key] = _inverse(self._information(block, precision))
-        found = self._known[key]
-        if found is None or not total_known or block.part:
-            return found
-        return np.asarray(found - np.multiply.outer(found[:, 0], found[0]) / found[0, 0])
+        known = self._known[key]
+        if known is None or not total_known or block.part:
+            return known
+        return np.asarray(known - np.multiply.outer(known[:, 0], known[0]) / known[0, 0])
 
     def _information(self, block: Block, precision: float) -> Floats:
         out = np.zeros((block.size, block.size))

@@ -117,8 +117,8 @@ class PlacedNesting:
 
     def put_variances(self, variances: Floats) -> None:
         """Replace the variances of averages by those of their joint estimates, in place."""
-        found = self.nesting.coefficient_variances(float(variances[self.total]))
-        variances[self.of_groups], variances[self.of_values] = found
+        of_coefficients = self.nesting.coefficient_variances(float(variances[self.total]))
+        variances[self.of_groups], variances[self.of_values] = of_coefficients
 
 
 def shares_in_groups(groups: NDArray[np.intp], counts: Floats) -> Floats:

@@ -112,8 +112,8 @@ def open_statistical(path: Path, reading: Reading) -> OpenedFile:
     options: dict[str, Any] = {"output_format": "dict"}
     if reading.encoding is not None:
         options["encoding"] = reading.encoding
-    _, found = reader(str(path), metadataonly=True, **options)
-    labels = found.variable_value_labels
+    _, metadata = reader(str(path), metadataonly=True, **options)
+    labels = metadata.variable_value_labels
 
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
         start = 0
@@ -126,7 +126,7 @@ def open_statistical(path: Path, reading: Reading) -> OpenedFile:
             arrays = [_column(columns[name], labels.get(name, {})) for name in chosen]
             yield pa.record_batch(arrays, names=list(chosen)), 0
 
-    return list(found.column_names), read
+    return list(metadata.column_names), read
 
 
 def _column(values: Sequence[object], labels: Mapping[object, str]) -> pa.Array:

@@ -417,9 +417,9 @@ class Tally:
 
     def tables(self) -> tuple[ExactTable, ...]:
         """The counts so far, in the order of the tables asked for."""
-        found = dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
+        by_table = dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
         total = ExactTable(self._schema.subset(), np.array(self._rows, np.int64))
-        return tuple(found.get(table, total) for table in self._tables)
+        return tuple(by_table.get(table, total) for table in self._tables)
 
 
 def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[Product]) -> tuple[ExactTable, ...]:

@@ -168,9 +168,9 @@ class Database(Source):
 
     def _read(self, scan: Scan) -> Generator[tuple[pa.RecordBatch, int]]:
         choose = partial(chosen_columns, "the query", needed=scan.columns)
-        with read_query(self, choose if scan.may_group else None, unit=scan.unit) as (names, found):
+        with read_query(self, choose if scan.may_group else None, unit=scan.unit) as (names, batches):
             chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
-            for batch in found:
+            for batch in batches:
                 yield _plain_columns(batch.select(chosen)), 0
 
     def joins(self, unit: str | None) -> Mapping[str, str]:
@@ -229,14 +229,14 @@ def read_query(
 
 def _executed(execute: Execute, query: str) -> Rows:
     """The names of a query's columns, and its batches; a driver's errors are replaced by messages of ours."""
-    names, found = _guarded(partial(execute, query), _FAILED)
-    return names, iter(partial(_guarded, partial(next, found, None), _ENDED), None)
+    names, batches = _guarded(partial(execute, query), _FAILED)
+    return names, iter(partial(_guarded, partial(next, batches, None), _ENDED), None)
 
 
 def _names(execute: Execute, query: str) -> list[str]:
     """The names of the columns of a query without rows."""
-    names, found = execute(query)
-    deque(found, maxlen=0)
+    names, batches = execute(query)
+    deque(batches, maxlen=0)
     return names
 
 
@@ -276,8 +276,8 @@ def _types(query: str, dialect: str, execute: Execute, names: Sequence[str]) -> 
 
 
 def _only_row(execute: Execute, query: str) -> list[Any]:
-    _, found = execute(query)
-    (row,) = [[column[i].as_py() for column in batch.columns] for batch in found for i in range(batch.num_rows)]
+    _, batches = execute(query)
+    (row,) = [[column[i].as_py() for column in batch.columns] for batch in batches for i in range(batch.num_rows)]
     return row
 
 

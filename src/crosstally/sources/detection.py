@@ -103,14 +103,14 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
     if not source.is_read_again:
         return Detected(reading, 0)  # it can be read only once, which is reserved for counting
     texts = source.text_files()
-    found = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
-    encoding, guessed = _common_encoding(found)
-    names = found[0].form.names if found else None
-    if found:
-        _check_same_names(texts, found)
-        reading = _with_format(reading, found, encoding)
+    detected = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
+    encoding, guessed = _common_encoding(detected)
+    names = detected[0].form.names if detected else None
+    if detected:
+        _check_same_names(texts, detected)
+        reading = _with_format(reading, detected, encoding)
     columns, accents = _look(source, names, reading)
-    if reading.header is None and found and _looks_like_a_row(found[0].form.names, columns):
+    if reading.header is None and detected and _looks_like_a_row(detected[0].form.names, columns):
         raise SourceError(
             f"{str(texts[0])!r}: its first line looks like a row, not like names; say {how_to_say('header')}: 0 when "
             "there are no names, else the line that holds them"
@@ -118,7 +118,7 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
     return Detected(
         _with_styles(reading, columns),
         len(columns),
-        delimiter=found[0].form.delimiter if found else None,
+        delimiter=detected[0].form.delimiter if detected else None,
         encoding=encoding,
         guessed=guessed,
         samples=tuple(text for text, _ in accents.most_common(_MOST_SAMPLES)),
@@ -175,15 +175,15 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
     )
 
 
-def _with_format(reading: Reading, found: Sequence[_Text], encoding: str | None) -> Reading:
+def _with_format(reading: Reading, detected: Sequence[_Text], encoding: str | None) -> Reading:
     """The reading with what must be said of text files: what their first lines show is left to them."""
-    delimiters = {each.form.delimiter for each in found}
-    must_say_delimiter = len(delimiters) == 1 and not all(each.shows_delimiter for each in found)
+    delimiters = {each.form.delimiter for each in detected}
+    must_say_delimiter = len(delimiters) == 1 and not all(each.shows_delimiter for each in detected)
     return replace(
         reading,
-        delimiter=found[0].form.delimiter if must_say_delimiter else reading.delimiter,
-        encoding=reading.encoding if not any(each.guessed for each in found) else encoding,
-        quote=found[0].quote,
+        delimiter=detected[0].form.delimiter if must_say_delimiter else reading.delimiter,
+        encoding=reading.encoding if not any(each.guessed for each in detected) else encoding,
+        quote=detected[0].quote,
     )
 
 
@@ -194,11 +194,11 @@ def _with_dialect(sample: str, reading: Reading) -> Reading:
     if sample[:4].lower() == "sep=":
         return reading
     last = sample.rfind("\n") + 1  # a row that is cut off would look ragged
-    found = Detector().detect(sample[:last] or sample, delimiters=list(DELIMITERS))
-    if found is None or found.delimiter not in DELIMITERS:
+    style = Detector().detect(sample[:last] or sample, delimiters=list(DELIMITERS))
+    if style is None or style.delimiter not in DELIMITERS:
         return reading
-    is_single = reading.quote is None and found.quotechar == "'" and _only_around_fields("'", found.delimiter, sample)
-    return replace(reading, delimiter=found.delimiter, quote="'" if is_single else reading.quote)
+    is_single = reading.quote is None and style.quotechar == "'" and _only_around_fields("'", style.delimiter, sample)
+    return replace(reading, delimiter=style.delimiter, quote="'" if is_single else reading.quote)
 
 
 def _check_single(path: Path, sample: str) -> None:
@@ -219,20 +219,20 @@ def _only_around_fields(quote: str, delimiter: str, sample: str) -> bool:
     return re.search(inside, sample) is None
 
 
-def _common_encoding(found: Sequence[_Text]) -> tuple[str | None, bool]:
+def _common_encoding(detected: Sequence[_Text]) -> tuple[str | None, bool]:
     """The encoding of all files; those of ASCII alone go with any."""
-    kinds = {each.form.encoding for each in found if not each.is_ascii}
+    kinds = {each.form.encoding for each in detected if not each.is_ascii}
     if len(kinds) > 1:
         raise SourceError(
             f"the files are in several encodings ({', '.join(sorted(kinds))}): save all of them as UTF-8, or read them "
             "one by one"
         )
-    return (min(kinds, default="utf-8"), any(each.guessed for each in found)) if found else (None, False)
+    return (min(kinds, default="utf-8"), any(each.guessed for each in detected)) if detected else (None, False)
 
 
-def _check_same_names(paths: Sequence[Path], found: Sequence[_Text]) -> None:
-    for path, each in zip(paths, found, strict=True):
-        if set(each.form.names) != set(found[0].form.names):
+def _check_same_names(paths: Sequence[Path], detected: Sequence[_Text]) -> None:
+    for path, each in zip(paths, detected, strict=True):
+        if set(each.form.names) != set(detected[0].form.names):
             raise SourceError(f"{str(path)!r} has other columns than {str(paths[0])!r}; name files with the same ones")
 
 

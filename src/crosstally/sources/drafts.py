@@ -206,23 +206,23 @@ class Column:
         known = pc.drop_null(texts)
         self._rows += len(known)
         counted = known.value_counts()
-        found = counted.field("values").to_pylist()
-        self._dates.add([text for text in found if not missing_tokens([text])] if self._dates.possible else [])
-        self._add_numbers(found, known)
+        distinct = counted.field("values").to_pylist()
+        self._dates.add([text for text in distinct if not missing_tokens([text])] if self._dates.possible else [])
+        self._add_numbers(distinct, known)
         if names_id(self._name):
             self._ids.append(known)
         if not self._too_many:
-            self._times.update(dict(zip(found, counted.field("counts").to_pylist(), strict=True)))
+            self._times.update(dict(zip(distinct, counted.field("counts").to_pylist(), strict=True)))
             self._too_many = len(self._times) > _MOST_TRACKED
 
-    def _add_numbers(self, found: Sequence[str], texts: pa.Array) -> None:
+    def _add_numbers(self, values: Sequence[str], texts: pa.Array) -> None:
         if len(self._words) > _MOST_WORDS + len(missing_tokens(self._words)):
             return
-        numbers = [number_of(text) for text in found]
+        numbers = [number_of(text) for text in values]
         known = [number for number in numbers if number is not None and abs(number) < _TOO_LARGE]
-        words = (text for text, n in zip(found, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
+        words = (text for text, n in zip(values, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
         self._words.update(islice(words, 2 * _MOST_WORDS))
-        negative = (text for text, n in zip(found, numbers, strict=True) if n is not None and n < 0)
+        negative = (text for text, n in zip(values, numbers, strict=True) if n is not None and n < 0)
         self._negative.update(islice(negative, MOST_CODES + 1))
         if not known:
             return
@@ -267,8 +267,8 @@ class Column:
     @property
     def _numbers(self) -> list[int]:
         """The whole numbers among the values."""
-        found = (number_of(text) for text in self._known)
-        return sorted({int(n) for n in found if n is not None and abs(n) < _TOO_LARGE and n == int(n)})
+        numbers = (number_of(text) for text in self._known)
+        return sorted({int(n) for n in numbers if n is not None and abs(n) < _TOO_LARGE and n == int(n)})
 
     @property
     def _is_measure(self) -> bool:
@@ -284,8 +284,8 @@ class Column:
         distinct = len(self._times)
         if not self._ids or distinct <= _FEW_NUMBERS or (distinct <= max_values and 4 * distinct < self._rows):
             return None
-        found = rows_of_units(self._ids)
-        return found if found.most > 1 else None
+        rows = rows_of_units(self._ids)
+        return rows if rows.most > 1 else None
 
     def reason_to_leave_out(self, max_values: int) -> str | None:
         """Why the column cannot be an attribute; None when it can. No reason holds a value."""

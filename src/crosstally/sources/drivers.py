@@ -83,9 +83,9 @@ def _reason_of_odbc(message: str) -> str | None:
     """The first state in a message of the driver manager, which stands before the driver's own text."""
     if _TOO_LONG in message:
         return "a value is longer than the driver says that its column holds; cast it in the query to a longer type"
-    found = _ODBC_STATE.search(message)
-    reason = None if found is None else reason_of_state(found[1])
-    return None if reason is None or found is None else f"{reason} (SQLSTATE {found[1]})"
+    match = _ODBC_STATE.search(message)
+    reason = None if match is None else reason_of_state(match[1])
+    return None if reason is None or match is None else f"{reason} (SQLSTATE {match[1]})"
 
 
 def reason_of_state(state: str) -> str | None:
@@ -278,8 +278,8 @@ def open_tables(kind: str, path: Path, reading: Reading) -> OpenedFile:
         return dbapi_rows(stack.enter_context(closing(connect_sqlite(path))), stack, query)
 
     with ExitStack() as stack:
-        _, found = rows(stack, _LISTED[kind])
-        table = _table(path, [name for batch in found for name in batch.column(0).to_pylist()], reading.table)
+        _, listed = rows(stack, _LISTED[kind])
+        table = _table(path, [name for batch in listed for name in batch.column(0).to_pylist()], reading.table)
         names, _ = rows(stack, f"SELECT * FROM {quoted(table)} LIMIT 0")
 
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:

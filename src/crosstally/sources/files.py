@@ -127,10 +127,10 @@ def _expanded(path: str) -> list[Path]:
         return guarded(repr(path), partial(_files_in, Path(path)))
     if not has_magic(path) or guarded(repr(path), Path(path).exists):
         return [Path(path)]
-    found = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
-    if not found:
+    paths = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    if not paths:
         raise SourceError(f"no file matches {path!r}")
-    return [Path(each) for each in found]
+    return [Path(each) for each in paths]
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -79,12 +79,12 @@ class Report:
 def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report:
     """How well the rows fit the schema; spends nothing and refuses no value, and is confidential."""
     encoding = RowEncoding.of(schema, reading)
-    found = [_Findings(encoder) for encoder in encoding.encoders()]
+    columns = [_Findings(encoder) for encoder in encoding.encoders()]
     read = dropped = 0
     ids: list[pa.Array] = []
     for batch in encoding.batches(source_of(rows)):
         lost = np.zeros(batch.num_rows, np.bool_)
-        for findings in found:
+        for findings in columns:
             lost |= findings.add(batch)
         read += batch.num_rows
         dropped += int(lost.sum())
@@ -93,7 +93,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
     without_id = sum(part.null_count for part in ids)
     excess = np.maximum(rows_of_each(ids) - schema.max_rows, 0)
     return Report(
-        tuple(findings.report() for findings in found),
+        tuple(findings.report() for findings in columns),
         read,
         dropped=dropped,
         without_id=without_id,
@@ -236,8 +236,8 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIO
                 texts = canonical_texts(name, batch.column(name))
                 if ids is not None:
                     people[name].add(texts, ids)
-                found = texts.value_counts()
-                pairs = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
+                counts = texts.value_counts()
+                pairs = zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
                 times.update(dict(pairs))
                 if len(times) > MOST_TEXTS:
                     counted[name] = None

@@ -50,8 +50,8 @@ def table_name(table: Any) -> str:
 def joined_tables(tree: Any) -> list[str]:
     """The tables that any join of a tree brings in."""
     exp = optional("sqlglot", extra="databases").exp
-    found = (table for join in tree.find_all(exp.Join) for table in join.find_all(exp.Table))
-    return list(dict.fromkeys(table_name(table) for table in found))
+    tables = (table for join in tree.find_all(exp.Join) for table in join.find_all(exp.Table))
+    return list(dict.fromkeys(table_name(table) for table in tables))
 
 
 def joins_of(

@@ -333,12 +333,12 @@ def _parsed(query: str, dialect: str | None, read: Any = None) -> Any:
             raise SourceError("a query must be one statement that begins with SELECT, or WITH before it")
     if statements is None:
         raise SourceError(f"the query is not understood as {dialect or 'SQL'}: write one SELECT statement")
-    found = [each for each in statements if each is not None]
-    if len(found) != 1:
-        raise SourceError(f"a query must be one statement, got {len(found)}")
-    if type(found[0]).__name__ not in ("Select", "Union", "Intersect", "Except"):
-        raise SourceError(f"a query must be a SELECT, got {type(found[0]).__name__.upper()}")
-    return found[0]
+    parsed = [each for each in statements if each is not None]
+    if len(parsed) != 1:
+        raise SourceError(f"a query must be one statement, got {len(parsed)}")
+    if type(parsed[0]).__name__ not in ("Select", "Union", "Intersect", "Except"):
+        raise SourceError(f"a query must be a SELECT, got {type(parsed[0]).__name__.upper()}")
+    return parsed[0]
 
 
 def _check_understood(tree: Any, *, rows_are_units: bool) -> None:

@@ -67,10 +67,10 @@ class Share:
     @classmethod
     def read(cls, text: str) -> Share:
         """A share as it is written, 3/8."""
-        found = _SHARE.fullmatch(text)
-        if found is None:
+        match = _SHARE.fullmatch(text)
+        if match is None:
             raise SourceError(f"a share must be i/n with i from 1 to n, such as 3/8, got {text[:40]!r}")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def has(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these numbers are of this share: those that leave its place when divided by n."""
@@ -227,31 +227,31 @@ def _read(name: str, content: bytes) -> tuple[Share, PartOrigin, NDArray[np.int6
     if not content.startswith(_FIRST_LINE) or len(content) > _MOST_BYTES or hashlib.sha256(body).digest() != digest:
         raise SourceError(f"cannot read {name}: {_DAMAGED}")
     header, _, packed = body[len(_FIRST_LINE) :].partition(b"\n")
-    found = _header(header)
-    if found is None or len(packed) % 8:
+    fields = _header(header)
+    if fields is None or len(packed) % 8:
         raise SourceError(f"cannot read {name}: {_DAMAGED}")
     counts = np.frombuffer(packed, "<i8").astype(np.int64)
     if ((counts < 0) | (counts >= _MOST_COUNT)).any():
         raise SourceError(f"cannot read {name}: it holds counts that no rows have")
-    return *found, counts
+    return *fields, counts
 
 
 def _header(line: bytes) -> tuple[Share, PartOrigin] | None:
     try:
-        found = read_json(line) if len(line) <= _HEADER_BYTES else None
+        content = read_json(line) if len(line) <= _HEADER_BYTES else None
     except JsonError:
         return None
-    if not isinstance(found, Mapping) or set(found) - {"joins"} != {*_ORIGIN, "share"}:
+    if not isinstance(content, Mapping) or set(content) - {"joins"} != {*_ORIGIN, "share"}:
         return None
-    place: Any = found["share"]
-    texts = [found["plan"], found["source"], found["reading"] or ""]
+    place: Any = content["share"]
+    texts = [content["plan"], content["source"], content["reading"] or ""]
     if not isinstance(place, list) or len(place) != 2 or not all(isinstance(each, str) for each in texts):
         return None
-    joins = found.get("joins", {})
+    joins = content.get("joins", {})
     if (
-        not isinstance(found["rows_are_units"], bool)
+        not isinstance(content["rows_are_units"], bool)
         or not isinstance(joins, Mapping)
-        or ("joins" in found and not joins)
+        or ("joins" in content and not joins)
     ):
         return None
     if not all(isinstance(how, str) and how in JOIN_KINDS for how in joins.values()):
@@ -260,5 +260,5 @@ def _header(line: bytes) -> tuple[Share, PartOrigin] | None:
         share = Share(*place)
     except SourceError:
         return None
-    origin = PartOrigin(**{field: found[field] for field in _ORIGIN}, joins=dict(joins))
+    origin = PartOrigin(**{field: content[field] for field in _ORIGIN}, joins=dict(joins))
     return share, origin

@@ -183,8 +183,8 @@ def _holds(texts: pa.Array, mark: str) -> bool:
     return bool(len(texts)) and _any(pc.match_substring(texts, mark))
 
 
-def _any(found: pa.Array) -> bool:
-    return bool(pc.any(found, min_count=0).as_py())
+def _any(flags: pa.Array) -> bool:
+    return bool(pc.any(flags, min_count=0).as_py())
 
 
 # How a source is written: its separators, its encoding, where its names stand.
@@ -297,25 +297,25 @@ def _check_name(name: str, given: object, *, may_be_number: bool) -> None:
 
 def _encoding_name(given: object) -> str:
     try:
-        found = codecs.lookup(str(given))
-        "".encode(found.name)  # raises for what is no encoding of text, such as base64
+        codec = codecs.lookup(str(given))
+        "".encode(codec.name)  # raises for what is no encoding of text, such as base64
     except (LookupError, ValueError):
         raise SourceError(f"encoding must be one that Python knows, such as utf-8 or cp1252, got {given!r}") from None
-    return "utf-8" if found.name == "utf-8-sig" else found.name
+    return "utf-8" if codec.name == "utf-8-sig" else codec.name
 
 
 def _read_separators(name: str, given: object, known: tuple[str, ...]) -> Separators:
     if given is None or isinstance(given, str):
-        found = {EVERY_COLUMN: given} if given is not None else {}
+        styles = {EVERY_COLUMN: given} if given is not None else {}
     elif isinstance(given, Mapping) and all(isinstance(column, str) for column in given):
-        found = dict(given)
+        styles = dict(given)
     else:
         raise SourceError(f"{name} must be a separator, or one for each column named, got {type(given).__name__}")
-    for separator in found.values():
+    for separator in styles.values():
         if separator not in known:
             shown = ", ".join(map(repr, known))
             raise SourceError(f"{name} must be one of {shown}, got {separator!r}")
-    return given if given is None or isinstance(given, str) else found
+    return given if given is None or isinstance(given, str) else styles
 
 
 def _named(given: Separators) -> tuple[str, ...]:

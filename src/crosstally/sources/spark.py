@@ -272,17 +272,17 @@ def _by_place(frame: Any, encoding: RowEncoding) -> Any:
 
 def _tables(blocks: Any, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables whose blocks all tasks have made."""
-    found = in_spark(lambda: blocks.repartition("block").mapInArrow(added_blocks, BLOCKS).collect())
-    return add_up(found, encoding, tables)
+    rows = in_spark(lambda: blocks.repartition("block").mapInArrow(added_blocks, BLOCKS).collect())
+    return add_up(rows, encoding, tables)
 
 
-def add_up(found: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def add_up(rows: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables that rows with blocks and notes make up; raises what the notes tell of."""
     schema = encoding.schema.public()
     cells = sum(math.prod(table.shape(schema)) for table in tables)
     vector = np.zeros(cells + (0 if schema.unit is None else PLACES), np.int64)
-    _check_notes([row["note"] for row in found if row["note"] is not None], encoding)
-    for row in found:
+    _check_notes([row["note"] for row in rows if row["note"] is not None], encoding)
+    for row in rows:
         if row["counts"] is not None:
             start = row["block"] * BLOCK_CELLS
             vector[start : start + BLOCK_CELLS] += np.frombuffer(row["counts"], np.int64)

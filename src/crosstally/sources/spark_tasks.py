@@ -190,7 +190,7 @@ def send_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 Batches = Iterator[pa.RecordBatch]
-Found = Iterator[PlacedRows | str]
+RowsAndNotes = Iterator[PlacedRows | str]
 """Rows, and notes among them."""
 
 
@@ -240,10 +240,10 @@ def added_blocks(batches: Batches) -> Batches:
 
 def problem_in(note: str) -> CrosstallyError | None:
     """The error in a note; None where the note is about something else."""
-    found = json.loads(note)
-    if "outside" in found:
-        return OutsideValueError(found["outside"])
-    return SourceError(found["problem"]) if "problem" in found else None
+    content = json.loads(note)
+    if "outside" in content:
+        return OutsideValueError(content["outside"])
+    return SourceError(content["problem"]) if "problem" in content else None
 
 
 def numbers_seen(note: str) -> list[NumbersSeen]:
@@ -271,8 +271,8 @@ def _told(made: Batches, schema: pa.Schema) -> Batches:
         )
 
 
-def _as_chunks(found: Found, encoding: RowEncoding) -> Batches:
-    some = (each for each in found if isinstance(each, str) or each.size)
+def _as_chunks(stream: RowsAndNotes, encoding: RowEncoding) -> Batches:
+    some = (each for each in stream if isinstance(each, str) or each.size)
     made = (
         note_in(_CHUNK_SCHEMA, each) if isinstance(each, str) else chunks(each, record_of(encoding)) for each in some
     )
@@ -282,7 +282,7 @@ def _as_chunks(found: Found, encoding: RowEncoding) -> Batches:
 # Rows
 
 
-def _encoded(encoding: RowEncoding, batches: Batches) -> Found:
+def _encoded(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
     """The rows that no rule drops and, where there are units, whose unit is known; at the end how numbers look."""
     numbers, encoders = encoding.scan().numbers(), encoding.encoders()
     for batch in batches:
@@ -297,7 +297,7 @@ def _encoded(encoding: RowEncoding, batches: Batches) -> Found:
         yield _numbers_note([*numbers.seen.values()])
 
 
-def _unpacked(encoding: RowEncoding, batches: Batches) -> Found:
+def _unpacked(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
     for batch in batches:
         yield from notes_of(batch)
         rows = unpacked(batch, record_of(encoding))
@@ -307,7 +307,7 @@ def _unpacked(encoding: RowEncoding, batches: Batches) -> Found:
             yield PlacedRows(size, codes, places=() if start else rows.places)
 
 
-def _bounded(encoding: RowEncoding, batches: Batches) -> Found:
+def _bounded(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
     """Rows within the contribution bound of each unit. All chunks of a place must come, one after another."""
     unit = encoding.schema.unit
     assert unit is not None
@@ -332,12 +332,12 @@ def _bounded(encoding: RowEncoding, batches: Batches) -> Found:
 # Counts
 
 
-def _counted(found: Found, encoding: RowEncoding, tables: Sequence[Product]) -> Batches:
+def _counted(stream: RowsAndNotes, encoding: RowEncoding, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
     schema, names = encoding.schema.public(), [attribute.name for attribute in encoding.attributes]
     tally = Tally(schema, tables, encoding.batch_rows)
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
-    for each in found:
+    for each in stream:
         if isinstance(each, str):
             yield note_in(_BLOCK_SCHEMA, each)
             continue

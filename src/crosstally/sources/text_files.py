@@ -130,18 +130,18 @@ class Utf8Stream(io.RawIOBase):
     def read(self, size: int = -1) -> Any:
         """At most this many bytes, none at the end; in Arrow's own memory where nothing needs to be recoded."""
         size = BLOCK_BYTES if size < 0 else size
-        found = self._stream.read_buffer(size) if self._decoder is None else self._next_recoded(size)
-        bytes_of_block = np.frombuffer(found, np.uint8)
+        block = self._stream.read_buffer(size) if self._decoder is None else self._next_recoded(size)
+        bytes_of_block = np.frombuffer(block, np.uint8)
         self.feeds += int(np.count_nonzero(bytes_of_block == _LINE_FEED))  # several times faster than bytes.count
         if len(bytes_of_block):
             self._ends_in_feed = bytes_of_block[-1] == _LINE_FEED
-        return found
+        return block
 
     def readinto(self, buffer: Any) -> int:
         """The same, into a buffer."""
-        found = memoryview(self.read(len(buffer))).cast("B")  # Arrow says its bytes have signs
-        buffer[: len(found)] = found
-        return len(found)
+        block = memoryview(self.read(len(buffer))).cast("B")  # Arrow says its bytes have signs
+        buffer[: len(block)] = block
+        return len(block)
 
     def _next_recoded(self, size: int) -> bytes:
         # All that was asked for: Arrow takes a few bytes without a line feed for a row that is longer than a block.
@@ -238,13 +238,13 @@ class TextRows:
 
     def block(self, size: int) -> Any:
         """The next block of the text, none when the reading is over; called by Arrow's threads."""
-        found: Any = b""
+        data: Any = b""
         if not self._is_over:
             try:
-                found = self._text.read(size)
+                data = self._text.read(size)
             except Exception as error:  # noqa: BLE001 (raised again by whoever reads the rows)
                 self.failure = error.with_traceback(None)  # its frames would keep what was lent
-        return self._lend(pa.py_buffer(found))
+        return self._lend(pa.py_buffer(data))
 
     def _lend(self, thing: T) -> T:
         place = next(self._places)
@@ -381,10 +381,10 @@ def after_lines(text: str, number: int) -> str:
 
 def _delimiter(path: Path, text: str, quote: str, needed: Sequence[str] | None) -> str:
     """The separator that separates the needed names; without any names, the one that makes most fields."""
-    found = {each: set(_first_row(io.StringIO(text, newline=""), each, quote)) for each in DELIMITERS}
-    fitting = [each for each in DELIMITERS if needed is not None and set(needed) <= found[each]]
-    ranked = sorted(fitting or DELIMITERS, key=lambda each: -len(found[each]))
-    if len(fitting) > 1 and len(found[ranked[0]]) == len(found[ranked[1]]) > 1:
+    fields = {each: set(_first_row(io.StringIO(text, newline=""), each, quote)) for each in DELIMITERS}
+    fitting = [each for each in DELIMITERS if needed is not None and set(needed) <= fields[each]]
+    ranked = sorted(fitting or DELIMITERS, key=lambda each: -len(fields[each]))
+    if len(fitting) > 1 and len(fields[ranked[0]]) == len(fields[ranked[1]]) > 1:
         raise SourceError(
             f"cannot read {str(path)!r}: two separators part its names equally well; say {how_to_say('delimiter')}"
         )

@@ -111,19 +111,19 @@ def _less(times: float) -> str:
     return "half the error" if f"{times:.1f}" == "2.0" else f"{1 - 1 / times:.0%} less error"
 
 
-def advised(found: Comparison, again: Callable[[Alternative], Comparison]) -> tuple[Advice, ...]:
+def advised(comparison: Comparison, again: Callable[[Alternative], Comparison]) -> tuple[Advice, ...]:
     """Every change that makes the error smaller, the most useful one first; ``again`` plans for an alternative.
 
     Except for naming tables, all compare tables whose error is known now: a table that is predicted now may be measured
     in the alternative, and then the two errors cannot be compared.
     """
-    expected = expected_errors(found.outlook, found.rows)
+    expected = expected_errors(comparison.outlook, comparison.rows)
     known = [each for each in expected if each.known and each.error > 0]
     if not known:
         return ()
     given = [
         _followed(alternative, expected[-1] if alternative.kind is AdviceKind.TABLES else known[-1], again)
-        for alternative in _alternatives(found, expected[-1])
+        for alternative in _alternatives(comparison, expected[-1])
     ]
     worth = [each for each in given if each is not None and each.times >= _WORTH_SAYING]
     return tuple(sorted(worth, key=lambda each: -each.times))
@@ -134,28 +134,28 @@ def _followed(
 ) -> Advice | None:
     """What following an alternative gives; None where it cannot be planned or its error is not known."""
     try:
-        found = again(alternative)
+        comparison = again(alternative)
     except CrosstallyError:
         return None
     after = next(
         (
             each
-            for each in expected_errors(found.outlook, found.rows)
+            for each in expected_errors(comparison.outlook, comparison.rows)
             if each.order == before.order and each.known and each.error > 0
         ),
         None,
     )
-    return None if after is None else Advice(alternative, found=found, before=before, after=after)
+    return None if after is None else Advice(alternative, found=comparison, before=before, after=after)
 
 
-def _alternatives(found: Comparison, largest: ExpectedError) -> Iterator[Alternative]:
-    same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, proposal=found.proposal)
+def _alternatives(comparison: Comparison, largest: ExpectedError) -> Iterator[Alternative]:
+    same = Alternative(AdviceKind.BUDGET, "", schema=comparison.chosen.schema, proposal=comparison.proposal)
     changed = (
         _more_budget(same),
-        _with_delta(same, found.currency),
-        _fewer_values(same, found.chosen.workload),
+        _with_delta(same, comparison.currency),
+        _fewer_values(same, comparison.chosen.workload),
         _fewer_rows_of_units(same),
-        _fewer_tables(same, found.chosen.workload, largest),
+        _fewer_tables(same, comparison.chosen.workload, largest),
     )
     yield from (each for each in changed if each is not None)
 

@@ -70,8 +70,8 @@ class Goal:
         """The mean squared error of each order, also where an attribute is measured by a matrix."""
         if not variances.linear:
             return self.errors(variances.of_sets)
-        found = variances.of_tables
-        return np.array([row[row > 0] @ found[row > 0] for row in self.of_tables])
+        of_tables = variances.of_tables
+        return np.array([row[row > 0] @ of_tables[row > 0] for row in self.of_tables])
 
     def score(self, errors: Floats) -> float:
         """The geometric mean of the orders' RMS errors."""
@@ -180,16 +180,16 @@ def _named_orders(named: Workload) -> list[_Order]:
         if len(by_order[k]) > room:
             by_order[k] = _thinned(by_order[k], max(1, room // 10))
             complete[k] = False
-    found: dict[int, dict[tuple[str, ...], float]] = {k: dict(tables) for k, tables in by_order.items()}
+    every: dict[int, dict[tuple[str, ...], float]] = {k: dict(tables) for k, tables in by_order.items()}
     for tables in by_order.values():
         for table in tables:
             for k in range(1, min(ORDERS, len(table) - 1) + 1):
-                lower = found.setdefault(k, {})
+                lower = every.setdefault(k, {})
                 for part in combinations(table, k):
                     lower.setdefault(part, 1.0)
-    found.setdefault(1, {})[()] = 1.0
-    found.pop(0, None)
-    return [_Order(list(found[k]), list(found[k].values()), complete.get(k, True)) for k in sorted(found) if found[k]]
+    every.setdefault(1, {})[()] = 1.0
+    every.pop(0, None)
+    return [_Order(list(every[k]), list(every[k].values()), complete.get(k, True)) for k in sorted(every) if every[k]]
 
 
 def _thinned(tables: dict[tuple[str, ...], float], number: int) -> dict[tuple[str, ...], float]:
@@ -217,9 +217,9 @@ def known_variances(plan: Plan, closure: Closure, *, public: bool = True) -> Var
 
     Where an attribute is measured by a matrix, public counts are left out: errors are then at most these.
     """
-    found = plan.forecast  # it is kept with the plan
-    assert isinstance(found, _Forecast)
-    return found.variances(closure, {}, public=public)
+    forecast = plan.forecast  # it is kept with the plan
+    assert isinstance(forecast, _Forecast)
+    return forecast.variances(closure, {}, public=public)
 
 
 def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:

@@ -94,8 +94,8 @@ def likely_range(
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         precision = measured(belief)
         of_sizes = (replace(belief, factors=belief.factors * size**2) for size in SIZES)
-        found = [cell_errors(goal, each, precision, shares, rows) for each in of_sizes]
-        logs.append(np.log(np.maximum(found, 1e-300)))
+        errors = [cell_errors(goal, each, precision, shares, rows) for each in of_sizes]
+        logs.append(np.log(np.maximum(errors, 1e-300)))
         deviations.append(_deviation(goal, precision, pure=pure))
     middle, deviation = np.mean(logs, axis=(0, 1)), np.max(deviations, axis=0)
     of_skew, of_size = (np.ptp(np.mean(logs, axis=axis), axis=0) / 2 for axis in (1, 0))
@@ -165,8 +165,8 @@ def _order_error(  # noqa: PLR0917 (the arguments of cell_errors, and the order)
         size = belief.scale[places] * np.prod(closure.sizes[positions] - 1, axis=1)
         size = size * np.prod(values[:, inside] ** 2 / squares[positions], axis=1) * outside
         high += sum(weight * _weighed(noise, size * factor) for weight, factor in belief.mixture)
-    found = high + _weighed(low, (rows * np.prod(values, axis=1)) ** 2)
-    return float(min(found.mean(), linear.mean()))  # inference is not expected to be worse than least squares
+    total = high + _weighed(low, (rows * np.prod(values, axis=1)) ** 2)
+    return float(min(total.mean(), linear.mean()))  # inference is not expected to be worse than least squares
 
 
 def _subsets(number: int) -> list[list[int]]:
@@ -228,11 +228,11 @@ def _raked(names: tuple[str, ...], known: dict[tuple[str, ...], Floats], total: 
 
 def _largest_inside(names: tuple[str, ...], known: dict[tuple[str, ...], Floats]) -> list[tuple[str, ...]]:
     """The covered tables inside a table that lie in no other such table."""
-    found: list[tuple[str, ...]] = []
+    largest: list[tuple[str, ...]] = []
     for k in range(len(names) - 1, 0, -1):
-        found += [
+        largest += [
             part
             for part in combinations(names, k)
-            if part in known and not any(set(part) <= set(larger) for larger in found)
+            if part in known and not any(set(part) <= set(larger) for larger in largest)
         ]
-    return found
+    return largest

@@ -144,14 +144,14 @@ class Residual(StrategyWithOptions):
         closure = closure_of(task.schema, task.workload.tables)
         costs = contrast_costs(closure, task.neighbours)
         weights = np.array(task.workload.weights)
-        found = best_variances(closure, weights, costs, task.neighbours, objective=self.objective)
-        if found.gap > TOLERANCE:
+        best = best_variances(closure, weights, costs, task.neighbours, objective=self.objective)
+        if best.gap > TOLERANCE:
             warnings.warn(
-                f"the variances of {self.name} may be {found.gap:.1%} above the least possible; use the objective sum",
+                f"the variances of {self.name} may be {best.gap:.1%} above the least possible; use the objective sum",
                 RuntimeWarning,
                 stacklevel=3,
             )
-        groups = contrasts_with_variances(closure, costs, found.variances, task.budget, task.neighbours)
+        groups = contrasts_with_variances(closure, costs, best.variances, task.budget, task.neighbours)
         return task.planned(self.name, GroupedRequests(task.schema, groups))
 
 

@@ -287,8 +287,8 @@ def shares_of_rounds(rounds: int, whole: Fraction, *, choosing_share: Fraction) 
     >>> shares_of_rounds(2, Fraction(1), choosing_share=Fraction(1, 10))
     (Fraction(1, 20), Fraction(9, 20), Fraction(1, 20), Fraction(9, 20))
     """
-    each = whole / rounds
-    return (each * choosing_share, each * (1 - choosing_share)) * rounds
+    per_round = whole / rounds
+    return (per_round * choosing_share, per_round * (1 - choosing_share)) * rounds
 
 
 def just_chosen(seen: Sequence[Measurement]) -> tuple[str, ...] | None:

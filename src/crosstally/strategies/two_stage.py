@@ -302,8 +302,8 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
         for unknown in [_one_way_tables(task, {*without, *([None] if exact else [])})]
         if len(unknown)
     ]
-    found = [best_shares(goal, belief, views, TableBudget.of(own), already=already) for views in families]
-    return _cells_of(own, min(found, key=lambda each: each.score))
+    candidates = [best_shares(goal, belief, views, TableBudget.of(own), already=already) for views in families]
+    return _cells_of(own, min(candidates, key=lambda each: each.score))
 
 
 def _by_public_counts(task: Task, goal: Goal) -> Sequence[Request]:

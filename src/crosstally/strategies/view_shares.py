@@ -199,26 +199,26 @@ def best_shares(
     ``already`` is the precision that each set has before.
     """
     while True:  # each time with fewer views
-        found = _tuned(goal, belief, views, budget, already)
-        kept = [view for view, share in zip(found.views, found.shares, strict=True) if share * len(views) >= _LEAST]
+        tuned = _tuned(goal, belief, views, budget, already)
+        kept = [view for view, share in zip(tuned.views, tuned.shares, strict=True) if share * len(views) >= _LEAST]
         if len(kept) == len(views):
-            return found
+            return tuned
         views = kept
 
 
-def shrunk_score(_goal: Goal, _belief: Belief, found: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
+def shrunk_score(_goal: Goal, _belief: Belief, family: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
     """The score if inference shrinks the noise of every set as the belief has it."""
     del already
-    return found.score
+    return family.score
 
 
-def unshrunk_score(goal: Goal, belief: Belief, found: ViewShares, budget: TableBudget, *, already: Floats) -> float:
+def unshrunk_score(goal: Goal, belief: Belief, family: ViewShares, budget: TableBudget, *, already: Floats) -> float:
     """The score of views if nothing shrinks the noise of what they measure: 1 / p for a set known with precision p."""
-    bought = _bought(goal, found, budget.whole * np.array(found.shares) ** budget.power)
+    bought = _bought(goal, family, budget.whole * np.array(family.shares) ** budget.power)
     return _scores(goal, belief, bought, already)[0]
 
 
-def inferred_score(goal: Goal, belief: Belief, found: ViewShares, budget: TableBudget, *, already: Floats) -> float:
+def inferred_score(goal: Goal, belief: Belief, family: ViewShares, budget: TableBudget, *, already: Floats) -> float:
     """The score of views after inference, which knows that counts are not negative and that many cells are small.
 
     Let x be the expected count of a cell and s the standard deviation of its noise. An inference that knew x would
@@ -226,9 +226,9 @@ def inferred_score(goal: Goal, belief: Belief, found: ViewShares, budget: TableB
     view is taken to fall by the square root of the mean of that part. What then remains of the noise of a set may be
     shrunk by the belief, or not at all: the score is between the two, nearer to the latter (``_SHRUNK``).
     """
-    precisions = budget.whole * np.array(found.shares) ** budget.power
-    left = [_noise_left(belief, view, precision) for view, precision in zip(found.views, precisions, strict=True)]
-    unshrunk, shrunk = _scores(goal, belief, _bought(goal, found, precisions / np.array(left)), already)
+    precisions = budget.whole * np.array(family.shares) ** budget.power
+    left = [_noise_left(belief, view, precision) for view, precision in zip(family.views, precisions, strict=True)]
+    unshrunk, shrunk = _scores(goal, belief, _bought(goal, family, precisions / np.array(left)), already)
     return float(unshrunk ** (1 - _SHRUNK) * shrunk**_SHRUNK)
 
 
@@ -240,9 +240,9 @@ def _noise_left(belief: Belief, view: Sequence[int], precision: float) -> float:
     return math.sqrt(max(float(np.minimum(1.0, cells * math.sqrt(precision)).mean()), _LEAST_LEFT))
 
 
-def _bought(goal: Goal, found: ViewShares, precisions: Floats) -> Floats:
+def _bought(goal: Goal, family: ViewShares, precisions: Floats) -> Floats:
     """The precision of each set of the goal, when the cells of each view have these."""
-    holders, sets, parts = _inside(goal, found.views)
+    holders, sets, parts = _inside(goal, family.views)
     return np.asarray(np.bincount(sets, parts * precisions[holders], len(goal.closure)), np.float64)
 
 
@@ -311,8 +311,8 @@ def best_family(task: Task, goal: Goal, belief: Belief, already: Floats, *, scor
     """The family with the lowest score that is expected, with its shares."""
     budget = TableBudget.of(task)
     families = islice(view_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
-    found = (best_shares(goal, belief, views, budget, already=already) for views in families)
-    return min(found, key=lambda each: score(goal, belief, each, budget, already=already))
+    candidates = (best_shares(goal, belief, views, budget, already=already) for views in families)
+    return min(candidates, key=lambda each: score(goal, belief, each, budget, already=already))
 
 
 def view_families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:

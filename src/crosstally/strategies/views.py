@@ -168,10 +168,10 @@ def choose_cover(covers: Sequence[int], error: Callable[[int], float]) -> int:
     """
     chosen = covers[0]
     for cover in covers:
-        found = error(cover)
-        if found <= HIGH_ERROR:
+        noise = error(cover)
+        if noise <= HIGH_ERROR:
             chosen = cover
-        if found >= LOW_ERROR:
+        if noise >= LOW_ERROR:
             break
     return chosen
 

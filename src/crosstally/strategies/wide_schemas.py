@@ -166,9 +166,9 @@ def groups_of_all(
     """
     most_rows = max(float(_above_zero(counts[name]).sum()) for name in schema.names)
     while True:
-        found = {a.name: value_groups(a, counts[a.name], rows_each) for a in schema.attributes if a.name not in in_full}
-        sizes = [max(groups) + 1 if (groups := found.get(a.name)) else a.size for a in schema.attributes]
-        out = {name: groups for name, groups in found.items() if groups is not None}
+        tried = {a.name: value_groups(a, counts[a.name], rows_each) for a in schema.attributes if a.name not in in_full}
+        sizes = [max(groups) + 1 if (groups := tried.get(a.name)) else a.size for a in schema.attributes]
+        out = {name: groups for name, groups in tried.items() if groups is not None}
         cells = sum(a * b for a, b in combinations(sizes, 2))
         if cells <= most_cells or rows_each > most_rows:
             return out

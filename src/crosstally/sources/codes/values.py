@@ -168,10 +168,10 @@ class LabelTexts:
         longest = max(map(len, encoded))
         if len(encoded) > _MOST_LABELS or longest > _MOST_BYTES:
             return None
-        found = _find_slots(encoded)
-        if found is None:
+        layout = _find_slots(encoded)
+        if layout is None:
             return None
-        factor, slots = found
+        factor, slots = layout
         width = -(-longest // 8) * 8
         lines = [text.ljust(width, b"\0") for text in encoded] + [bytes(width)] * (256 - len(encoded))
         words = np.frombuffer(b"".join(lines), np.uint64).reshape(256, -1)
@@ -374,8 +374,8 @@ class Values:
         return np.concatenate([codes, self._direct_slowly(values.slice(len(codes)))])
 
     def _direct_slowly(self, values: pa.Array) -> NDArray[Any]:
-        found = pc.index_in(values, value_set=self._value_sets[values.type])
-        return numbers(pc.fill_null(found, self.labels)).astype(self.dtype)
+        codes = pc.index_in(values, value_set=self._value_sets[values.type])
+        return numbers(pc.fill_null(codes, self.labels)).astype(self.dtype)
 
     def _uncommon_texts(self, texts: pa.Array) -> NDArray[Any]:
         codes = self._direct_slowly(texts)

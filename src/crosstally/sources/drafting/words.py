@@ -166,11 +166,11 @@ def _scale_of(labels: Sequence[str]) -> dict[str, int] | None:
 
 def _key(label: str) -> tuple[int, Fraction, int, str]:
     """Labels that begin with a number come first, by that number; of two alike, what is below it is before."""
-    found = _NUMBER.match(label.strip())
-    if found is None:
+    match = _NUMBER.match(label.strip())
+    if match is None:
         return 1, Fraction(0), 0, label.casefold()
-    mark = -1 if found["below"] else 1 if found["above"] or label.strip().endswith("+") else 0
-    return 0, Fraction(found["number"]), mark, label
+    mark = -1 if match["below"] else 1 if match["above"] or label.strip().endswith("+") else 0
+    return 0, Fraction(match["number"]), mark, label
 
 
 # Texts that mean the same: spellings that differ in case or blanks, and words for a missing value.
