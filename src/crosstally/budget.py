@@ -255,7 +255,7 @@ def _best_order(log_rho: float, log_inverse: float) -> float:
 
 @lru_cache(maxsize=256)
 def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A rho whose zCDP guarantee implies (epsilon, delta), as large as can be had in steps of 2^-40 of epsilon."""
+    """A rho whose zCDP guarantee implies (epsilon, delta), the largest in steps of 2^-40 of epsilon."""
     low, high = 0, _RHO_STEPS
     while high - low > 1:
         middle = (low + high) // 2

@@ -358,7 +358,7 @@ class _Rows:
         return RowEncoding.of(self.schema, self.reading).digest
 
     def close(self) -> None:
-        """Let go of what was kept."""
+        """Release the kept rows."""
         if self._encoded is not None:
             self._encoded.close()
 

@@ -63,7 +63,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Let go of a lock; closing is not enough, since a forked child may have the descriptor too."""
+    """Release a lock; closing is not enough, since a forked child may have the descriptor too."""
     if fcntl is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -187,7 +187,7 @@ def write_text(path: str | Path, text: str, *, private: bool = False) -> None:
 
 
 def add_private_line(path: Path, line: str) -> None:
-    """Add a line to a text file that only its owner can read; it is made where there is none."""
+    """Add a line to a text file that only its owner can read; the file is created if needed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with open(descriptor, "a", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
         file.write(line)

@@ -250,7 +250,7 @@ def annealed(
     """Exactly ``number`` blocks that cover every subset (every orbit of subsets); None when none were found.
 
     Args:
-        number: Of blocks (of base blocks, with orbits).
+        number: Number of blocks (of base blocks, with orbits).
         points: How many points there are.
         size: Points of a block.
         cover: Points of a subset.

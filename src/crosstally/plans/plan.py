@@ -49,7 +49,7 @@ class Forecast(Protocol):
 
     @property
     def errors(self) -> Mapping[tuple[str, ...], float]:
-        """Of each table of the workload."""
+        """The error of each table of the workload."""
 
     @property
     def covers(self) -> bool:
@@ -57,15 +57,15 @@ class Forecast(Protocol):
 
     @property
     def rms_error(self) -> float:
-        """Over all cells of the workload."""
+        """The error over all cells of the workload."""
 
     @property
     def order_errors(self) -> Mapping[int, float]:
-        """By the number of attributes of a table."""
+        """The error by the number of attributes of a table."""
 
     @property
     def score(self) -> float:
-        """By the objective of the plan."""
+        """The score by the objective of the plan."""
 
 
 @dataclass(frozen=True)

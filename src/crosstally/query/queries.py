@@ -46,7 +46,7 @@ _GROUPS, _ROWS = attrgetter("groups"), attrgetter("rows")
 _IS_TABLE, _IS_SYMMETRIC, _IS_RESIDUAL = map(attrgetter, ("is_table", "is_symmetric", "is_residual"))
 _ONE_CELL = np.array([0, 2])  # how far a table moves if a row does not change, and if it does: out of a cell, into one
 _MAX_MOVED = 2**62  # the L1 norm of a column: then differences of two columns are sums within 64 bits, too
-_MAX_PAIRS = 4_000_000  # pairs of cells that are looked at for how far a replaced row moves a query: a second
+_MAX_PAIRS = 4_000_000  # pairs of cells examined for the sensitivity of a query to a replaced row: a second
 _MAX_KINDS = 200_000  # kinds of such pairs whose exact whole numbers are multiplied: half a second
 
 

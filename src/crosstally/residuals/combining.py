@@ -61,7 +61,7 @@ class Estimate:
         return Layout.of(self.schema.shape)
 
     def covers(self, names: Sequence[str]) -> bool:
-        """Whether the table can be had without guessing."""
+        """Whether the measurements determine the table."""
         return bool(self.covered([names])[0])
 
     def covered(self, wanted: Sequence[Sequence[str]]) -> NDArray[np.bool_]:

@@ -32,7 +32,7 @@ from crosstally.typing import Floats
 
 Names = tuple[str, ...]
 
-# Of the largest pivot of J with a unit diagonal: below it some combination of coefficients is measured by nothing. A
+# A share of the largest pivot of J with a unit diagonal: below it some combination of coefficients is not measured. A
 # matrix may have a condition of 1e6, J then one of 1e12; rounding leaves about 1e-16 of a pivot that is zero.
 _LEAST_PIVOT = 1e-14
 # Limits memory: numbers of all covariances, 160 MB of doubles, a few seconds to invert; 80 sets with an attribute of

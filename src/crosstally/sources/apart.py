@@ -101,7 +101,7 @@ READERS = {
     ".xpt": "read_xport",
     ".dta": "read_dta",
 }
-_CHUNK_ROWS = 100_000  # rows of a batch: limits memory. More than elsewhere, for every batch opens the file anew
+_CHUNK_ROWS = 100_000  # rows of a batch: limits memory. More than elsewhere, since every batch opens the file again
 
 
 def open_statistical(path: Path, reading: Reading) -> OpenedFile:

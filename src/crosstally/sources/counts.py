@@ -40,7 +40,7 @@ it."""
 class CodedRows:
     """Some rows of a source, each as the code of its cell in each attribute; confidential.
 
-    A row stands for as many rows as ``weights`` say, for one where there are none. ``ids`` are those of the rows' units
+    A row stands for as many rows as its weight says, for one without ``weights``. ``ids`` are those of the rows' units
     as texts (large_string): equal for rows of one unit, null where the unit is not known.
     """
 
@@ -229,7 +229,7 @@ class KeptCodes:
         self._batches.append((rows.size, rows.weights is not None, packed if stays else len(packed)))
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._batches.clear()
         if self._file is not None:
             self._file.close()
@@ -301,7 +301,7 @@ class EncodedRows:
             raise
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         self._codes.close()
 
     def __reduce__(self) -> NoReturn:
@@ -331,7 +331,7 @@ def counted(
     Args:
         rows: All rows, in batches of at most ``batch_rows``.
         names: The attributes of their codes: all, where the schema has a unit.
-        schema: Of all tables.
+        schema: The schema of all tables.
         tables: What to count.
         batch_rows: See rows.
     """

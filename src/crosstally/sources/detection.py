@@ -39,7 +39,7 @@ from crosstally.sources.text_files import (
 _SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV reads: more takes longer and seldom changes its result
 _UNSAID = (":", " ")  # they part fields too, but times and texts hold them
 _MOST_WORDS = 5  # a column of numbers may contain this many words beside those for a missing value; the same in a draft
-_MOST_WORDS_OF_A_BATCH = 50  # that are looked at: more than there are usual spellings of a missing value, 23
+_MOST_WORDS_OF_A_BATCH = 50  # that are examined: more than the 23 usual spellings of a missing value
 _MOST_SAMPLES = 3  # texts with accents that are shown: a steward sees from a few whether the encoding is right
 _LONGEST_SAMPLE = 40  # characters of such a text: longer ones fill the terminal, and may be anything
 _MOST_ACCENTS = 1_000  # texts that are kept to choose samples from
@@ -126,7 +126,7 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
 
 
 def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Detected | None:
-    """How the first text file among the rows is read by what is said of it and by its names; None without any."""
+    """How the first text file among the rows is read, by its stated options and its names; None without any."""
     encoding = RowEncoding.of(schema, reading)
     texts = source_of(rows).text_files()
     if not texts:
@@ -176,7 +176,7 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
 
 
 def _with_format(reading: Reading, detected: Sequence[_Text], encoding: str | None) -> Reading:
-    """The reading with what must be said of text files: what their first lines show is left to them."""
+    """The reading with the options that text files need; what their first lines show is left out."""
     delimiters = {each.form.delimiter for each in detected}
     must_say_delimiter = len(delimiters) == 1 and not all(each.shows_delimiter for each in detected)
     return replace(
@@ -188,7 +188,7 @@ def _with_format(reading: Reading, detected: Sequence[_Text], encoding: str | No
 
 
 def _with_dialect(sample: str, reading: Reading) -> Reading:
-    """The reading with what CleverCSV says of the delimiter; it says nothing where there is one column alone."""
+    """The reading with the delimiter that CleverCSV detects; none for a single column."""
     from clevercsv import Detector
 
     if sample[:4].lower() == "sep=":

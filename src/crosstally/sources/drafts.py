@@ -197,7 +197,7 @@ class Column:
         self._kind = ""
 
     def add(self, place: str, values: pa.Array) -> None:
-        """Take in a batch; an error says the place of the column, since its name may be a person's."""
+        """Add a batch; an error says the place of the column, since its name may be a person's."""
         if not is_readable(values.type):
             self._kind = str(values.type).split("<")[0]
             return
@@ -362,7 +362,7 @@ class Column:
         return tuple(map(str, apart)) if others_are_ages else ()
 
     def _binned(self, *, missing: bool) -> tuple[Attribute, list[str]]:
-        """Bins for the numbers; codes for missing values are not looked at."""
+        """Bins for the numbers; codes for missing values are ignored."""
         assert self._ends is not None
         (low, high), whole = self._ends, self._whole
         if self._codes_below_zero and self._least is not None:

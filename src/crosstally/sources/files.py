@@ -185,7 +185,7 @@ def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> Ope
     The names may be a person's: a text file without a header has a row in their place. The needed ones are looked for
     in a text file's first lines, to see how it is separated.
     """
-    if path.exists() and not path.is_file():  # its format is looked at first, and then its rows are read
+    if path.exists() and not path.is_file():  # its format is read first, and then its rows
         raise SourceError(f"{str(path)!r} is a pipe or a device, which can be read once; save it as a file first")
     kind = kind_of(path)
     if kind is None:

@@ -154,9 +154,9 @@ MOST_WITH_PEOPLE = 20_000
 class Distribution:
     """Confidential: the rows of each cell of an attribute, in the order of its labels.
 
-    ``few`` says for each cell that it has somebody, and fewer than ten people. ``texts`` are the texts of the source
-    that mean each label, the most frequent first; ``outside`` those that mean none and have no cell, with their rows,
-    and ``missing`` the rows without a value where these have no cell.
+    ``few`` says for each cell whether it has at least one and fewer than ten people. ``texts`` are the texts of the
+    source that mean each label, the most frequent first; ``outside`` those that mean none and have no cell, with their
+    rows, and ``missing`` the rows without a value where these have no cell.
     """
 
     rows: tuple[int, ...]
@@ -200,7 +200,7 @@ class FirstPeople:
         self._many: list[str] = []
 
     def add(self, texts: pa.Array, ids: pa.Array) -> None:
-        """Take in a batch; rows of texts that many people have are not looked at any more."""
+        """Add a batch; rows of texts that many people have are skipped."""
         known = pc.and_(pc.is_valid(texts), pc.is_valid(ids))
         wanted = pc.and_(known, pc.invert(pc.is_in(texts, pa.array(self._many, pa.large_string()))))
         if len(self._ids) > MOST_WITH_PEOPLE or not pc.any(wanted).as_py():
@@ -216,7 +216,7 @@ class FirstPeople:
                     self._many.append(text)
 
     def are_few(self, texts: Iterable[str]) -> bool | None:
-        """Whether somebody, and fewer than ten people, have one of these texts; None where that was not kept."""
+        """Whether at least one and fewer than ten people have one of these texts; None where that was not kept."""
         if len(self._ids) > MOST_WITH_PEOPLE:
             return None
         return 0 < len(set().union(*(self._ids.get(text, ()) for text in texts))) < FEW_ROWS

@@ -324,7 +324,7 @@ def _named(given: Separators) -> tuple[str, ...]:
 
 def _joined(given: Separators, other: Separators) -> Separators:
     if not isinstance(given, Mapping):
-        return other if given is None else given  # what is given for all columns is said of every one of them
+        return other if given is None else given  # what is given for all columns holds for every one of them
     return {**({EVERY_COLUMN: other} if isinstance(other, str) else other or {}), **given}
 
 

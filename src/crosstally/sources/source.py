@@ -286,7 +286,7 @@ class RowEncoding:
 
     @property
     def digest(self) -> str | None:
-        """The digest of how rows are read, None where nothing is said of it.
+        """The digest of how rows are read; None where no option is stated.
 
         What was given beside the schema is part of the reading, as if it stood there.
         """

@@ -53,7 +53,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a folder sex=01 holds "01", not 1
 }
-"""Of a session of our own, before what the machine's configuration says."""
+"""Settings of our own session, which override the machine's configuration."""
 _LOGGER = "SQLQueryContextLogger"  # PySpark's own: it prints every error with its text
 _LOGS = ("_delta_log", ".hoodie", "metadata/version-hint.text")
 """What a folder of Delta Lake, Hudi or Iceberg holds: its files alone have rows that were deleted."""
@@ -194,7 +194,7 @@ def _is_path(name: str) -> bool:
 
 
 def open_session() -> Any:
-    """The session that is active, or a new one of our own."""
+    """The active session, or a new one."""
     optional("pyspark", extra="spark")
     from pyspark.sql import SparkSession
 
@@ -258,13 +258,13 @@ class KeptInSpark(EncodedRows):
         return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._encoding, tables)
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         with suppress(Exception):  # the session may have ended, and the rows with it
             self._chunks._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
 def _by_place(frame: Any, encoding: RowEncoding) -> Any:
-    """Chunks of which all of one place, and so all rows of one unit, come to one task, one place after another."""
+    """Chunks partitioned by place, so that all rows of one unit come to one task, one place after another."""
     return (
         frame.mapInArrow(partial(encoded_chunks, encoding), CHUNKS).repartition("place").sortWithinPartitions("place")
     )
@@ -277,7 +277,7 @@ def _tables(blocks: Any, encoding: RowEncoding, tables: Sequence[Product]) -> tu
 
 
 def add_up(rows: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-    """The tables that rows with blocks and notes make up; raises what the notes tell of."""
+    """The tables from rows with blocks and notes; raises the errors in the notes."""
     schema = encoding.schema.public()
     cells = sum(math.prod(table.shape(schema)) for table in tables)
     vector = np.zeros(cells + (0 if schema.unit is None else PLACES), np.int64)

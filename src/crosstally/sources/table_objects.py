@@ -91,7 +91,7 @@ def check_lazy_frame(frame: Any) -> None:
     """Raise unless every node and expression of a Polars plan looks at one row."""
     try:
         parts = list(_polars_parts(frame))
-    except (AttributeError, NotImplementedError):  # Polars raises these of its own plans; what is not seen is refused
+    except (AttributeError, NotImplementedError):  # Polars raises these for its own plans; unseen plans are refused
         parts = ["a part that Polars does not show, such as a Python function"]
     if parts:
         raise _depends("the LazyFrame", parts[0], _POLARS_HOW)
@@ -164,7 +164,7 @@ class TableRows(Source):
         self._name = f"the {type(rows).__name__}"
         kinds = _kinds(rows)
         in_files = _DATASET in kinds and ("pyarrow", "InMemoryDataset") not in kinds
-        # Of anything else that speaks Arrow nothing is known, and nothing can be tried: a reader or a database's cursor
+        # Nothing is known about other objects with an Arrow interface, and nothing can be tried: a reader or a cursor
         # is empty after the first time, a query is run again and may have another answer.
         self.is_read_again = in_files or bool(kinds & _FRAMES) or isinstance(rows, pa.Table | pa.RecordBatch)
 

@@ -34,7 +34,7 @@ from crosstally.sources.source import OpenedFile
 
 BLOCK_BYTES = 4 << 20
 """How much of a file is read at once; no row may be longer."""
-_HEAD_BYTES = 256 << 10  # how much of a file is looked at for its names
+_HEAD_BYTES = 256 << 10  # how much of a file is searched for its names
 _LINE_FEED = 10  # the byte that ends a line in UTF-8 and in ASCII
 GUESS = "cp1252"
 """What text is taken for that is not UTF-8: of the encodings with one byte for a letter the most common by far."""

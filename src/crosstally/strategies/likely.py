@@ -41,8 +41,8 @@ SKEWS = (1.0, 3.0)
 """The share of the k-th most frequent value is taken to be as 1 / k^a. Over the 36 attributes of FARS (16 columns) and
 ACS, the a with the same sum of squared shares has the quartiles 1.2 and 3.4: here they are in whole numbers."""
 SIZES = (0.5, 1.0)
-"""Of the belief's sizes of interactions. Its mean squared sizes, .22^2 for pairs and .036^2 for triples, are those of
-its heavy tail: with the true shares of values, FARS has about half of these sizes and ACS about all."""
+"""Factors on the belief's sizes of interactions. Its mean squared sizes, .22^2 for pairs and .036^2 for triples, are
+those of its heavy tail: with the true shares of values, FARS has about half of these sizes and ACS about all."""
 _NORMAL = 1.645  # standard deviations: 90% of a normal law lie within
 _SPREADS = {True: 5.0, False: 2.0}
 """The variance of a squared noise over the square of its mean: 6 - 1 for Laplace noise, 3 - 1 for Gaussian."""

@@ -257,8 +257,8 @@ def compare(
         schema: The table's attributes.
         proposal: What may be spent, for whom, and which tables matter.
         strategies: The strategies to compare; a single one is chosen whatever it plans.
-        currency: Of the ledger that will pay, if there is one. Of epsilon and delta, Laplace noise may spend all of
-            epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
+        currency: That of the ledger that will pay, if there is one. With epsilon and delta, Laplace noise may spend all
+            of epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
     """
     check_schema(schema)
     check_workload(proposal.named)

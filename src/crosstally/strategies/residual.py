@@ -162,8 +162,8 @@ def best_variances(
 
     Args:
         closure: The attribute sets of the workload.
-        weights: Of its tables.
-        costs: Of each set by itself: rho times variance.
+        weights: Weights of its tables.
+        costs: Cost of each set by itself: rho times variance.
         neighbours: Under replacement, sets cost less together than the sum of what each costs.
         objective: See ``Residual``.
     """

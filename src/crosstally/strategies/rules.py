@@ -48,8 +48,8 @@ RULES: dict[tuple[str, int], Callable[..., Strategy]] = {
     (MWEM.name, mwem.RULE_VERSION): _mwem,
     (Adaptive.name, adaptive.RULE_VERSION): _adaptive,
 }
-"""For each rule's name and version what makes its strategy from its parameters. A strategy of one's own that has later
-stages is entered here before its plans are run."""
+"""For each rule's name and version a function that makes its strategy from its parameters. A user's strategy that has
+later stages is entered here before its plans are run."""
 
 
 def check_rules(plan: Plan) -> None:

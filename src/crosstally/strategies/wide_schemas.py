@@ -61,7 +61,7 @@ usual level of a test; 0.1 would be from 25, 0.02 from 43 attributes on."""
 
 
 def trial_share(attributes: int) -> Fraction:
-    """Of the budget of one-way tables and trial, what the trial gets: as much for each table; 0 for too few attributes.
+    """The trial's share of the budget of one-way tables and trial: the same for each table; 0 for too few attributes.
 
     >>> trial_share(48), trial_share(32)
     (Fraction(1, 3), Fraction(0, 1))
@@ -161,7 +161,7 @@ def groups_of_all(
         schema: The attributes.
         counts: The noisy counts of the values of each.
         rows_each: How many rows a group should hold about; more where there would be too many cells.
-        most_cells: Of all pairs together. Where even two groups of each attribute have more, that is what one gets.
+        most_cells: Limit for all pairs together; exceeded if even two groups of each attribute have more cells.
         in_full: Attributes that keep all their values.
     """
     most_rows = max(float(_above_zero(counts[name]).sum()) for name in schema.names)
@@ -182,7 +182,7 @@ def is_wide(task: Task) -> bool:
 
 
 def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequence[Request]:
-    """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
+    """Trial pairs, if they come next; then views, by the belief or by the trial's estimate of interactions."""
     names = task.workload.attributes(task.schema)
     if len(plan.later) > 1:
         groups = groups_for(task, seen, in_full=_measured_together(plan))

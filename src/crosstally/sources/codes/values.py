@@ -142,7 +142,7 @@ def _neighbour(value: np.floating[Any], towards: float) -> np.floating[Any]:
 # Labels laid out for the kernel that compares texts with them.
 
 
-_MOST_LABELS = 254  # one code is for texts that are none of them
+_MOST_LABELS = 254  # one code is for texts that are not labels
 # Bytes of a label: labels are kept side by side, all as wide as the longest. Longer ones take the slower way.
 _MOST_BYTES = 256
 # Limits memory: 2^18 places for labels. Where no factor keeps them apart, texts take the slower way.
@@ -352,7 +352,7 @@ class Values:
         return {kind: pa.array(list(self.codes), kind) for kind in (pa.string(), pa.large_string())}
 
     def texts(self, values: pa.Array) -> NDArray[Any]:
-        """The codes of texts: almost all are labels as they stand, and only the others are looked at closely."""
+        """The codes of texts: almost all are labels as they stand, and only the others need a closer look."""
         codes = self._direct(values)
         rest = np.flatnonzero(codes == self.labels)
         if not len(rest):

@@ -21,7 +21,7 @@ from crosstally.schema import Attribute, DateReading, Outside
 _MOST_BINS = 8  # bins of a draft. Chosen: few enough to read, enough to show a shape. A steward may change them
 _CROWDED = 0.75  # of all rows in one bin: the others then say little
 _COARSE = 0.5  # of all rows in one bin of the ladder: bins of equal width over nearly all rows may be finer
-_OFTEN = 0.2  # of all rows at zero: it then has a bin of its own
+_OFTEN = 0.2  # of all rows at zero: it then gets its own bin
 _RARE = 0.02  # of all rows beyond the inner bins, on each side. With 0.1 the two outer bins would be the largest
 
 AGE_EDGES = (0, 18, 25, 35, 45, 55, 65, 75, 120)
@@ -134,9 +134,7 @@ _MANTISSAS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.5, 3, 3.5, 4,
 """Round numbers no farther apart than a fourth of their size; more of them would hold fewer rows each."""
 _LARGEST = 12  # powers of ten: what is beyond a trillion goes to the outside values
 _SMALLEST = -3  # of numbers that are not whole
-_MOST_TOGETHER = (
-    32  # rungs that are looked at together, where each alone has too few rows: about one and a half decades
-)
+_MOST_TOGETHER = 32  # rungs that are combined, where each alone has too few rows: about one and a half decades
 _FALSE_RANGE = 0.01
 """The chance that noise alone makes the bins of a column reach farther than its rows. Nothing is lost then but a few
 empty cells, which the steward sees."""
@@ -170,7 +168,7 @@ def edges_near_quantiles(ladder: Sequence[float], noisy: NDArray[np.float64], *,
     Args:
         ladder: The edges of the bins that were counted.
         noisy: Their noisy counts.
-        scale: Of the Laplace noise in each.
+        scale: Scale of the Laplace noise in each.
 
     >>> edges_near_quantiles([0, 1, 2, 5, 10, 20], np.array([3.0, 400, 395, 410, -2]), scale=1)
     (1, 2, 5, 10)
@@ -240,7 +238,7 @@ class Dates:
         return tuple(form for form, ends in self._ends.items() if ends is not None)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Take in different texts."""
+        """Add distinct texts."""
         for form in tuple(self._ends):
             days = []
             for text in texts:
