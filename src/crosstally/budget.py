@@ -97,7 +97,7 @@ def decimal_text(fraction: Fraction) -> str:
 
 
 def _powers(number: int, prime: int) -> tuple[int, int]:
-    """How often a prime divides a number, and what is left of it."""
+    """How often a prime divides a number, and the remaining factor."""
     times = 0
     while number % prime == 0:
         number //= prime

@@ -37,7 +37,7 @@ _LONGEST, _LAST = 1_000, 250  # letters of a message, and those of its end that 
 
 
 OTHER_VERSION = "it was made by a newer version, or by a development version: make it again"
-"""Said of a file whose format has another number."""
+"""The message about a file whose format has a different number."""
 
 
 class CrosstallyError(Exception):

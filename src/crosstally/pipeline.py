@@ -72,7 +72,7 @@ def release(
         objective: What planning minimises: "tables", the errors of tables of every order, or "cells", the weighted sum
             of the variances of all cells of the workload, as in the papers.
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
-        plan: An approved plan, run exactly as it stands, instead of schema, budget, workload and strategy.
+        plan: An approved plan, run without changes, instead of schema, budget, workload and strategy.
         ledger: Where the spend is recorded. Without one you must keep track of the total over several releases.
         key: A name for this release in the ledger. The same key and plan give the same numbers again, for free.
         reading: How the source is written, where neither its names nor the schema's reading show it.
@@ -99,7 +99,7 @@ def release(
 def _planned(
     source: Any, schema: Schema | None, proposal: Proposal, ledger: Ledger | None, strategies: Sequence[Strategy]
 ) -> Plan:
-    """The plan chosen for a schema; parts are refused, since they were counted for another plan."""
+    """The plan chosen for a schema; parts are refused, since they were counted for a given plan."""
     from crosstally.sources import source_of
 
     if schema is None or source_of(source).needs_plan:
@@ -290,7 +290,7 @@ def _belongs_to_another(key: str) -> KeyReusedError:
 
 
 def _next(ledger: Ledger, keys: Sequence[str], seen: Sequence[Measurement]) -> Plan | None:
-    """The stage after the one that the first key has bought: as it stands in the ledger, or else planned now.
+    """The stage after the one that the first key paid for: from the ledger, or else planned now.
 
     A stage that was charged before is never planned again: a different version of a rule, or a number of rows that was
     not given then, might ask for something else under the same key.

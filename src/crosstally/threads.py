@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 
-# Pieces of work that wait for each thread beside the one it works on. One is enough to keep it busy; more would hold
+# Pieces of work queued for each thread in addition to the current one. One is enough to keep it busy; more would hold
 # more rows in memory. Results do not depend on it.
 _WAITING = 1
 

@@ -258,7 +258,7 @@ def annealed(
         steps: Changes proposed.
         hottest: The temperature at the start.
         coldest: The temperature at the end.
-        seed: Of start and proposals.
+        seed: Seed of start and proposals.
     """
     from crosstally.kernels.annealing import anneal_blocks
 
@@ -301,7 +301,7 @@ def selected(
         steps: Swaps proposed.
         hottest: The temperature at the start.
         coldest: The temperature at the end.
-        seed: Of start and proposals.
+        seed: Seed of start and proposals.
     """
     from crosstally.kernels.annealing import anneal_selection
 

@@ -42,7 +42,7 @@ _CLOSE = 1.25
 _STEP = 20  # sizes of smaller designs are computed at multiples of this, so that recursion is not deep
 # Limits time: the most subsets that greedy search covers; with several seeds a hundredth of it.
 _GREEDY_SUBSETS = 200_000
-_GREEDY_SEEDS = 4  # random orders of a greedy search, of which the best is kept. Chosen; more take longer
+_GREEDY_SEEDS = 4  # random orders of a greedy search; the best is kept. Chosen; more take longer
 
 
 @lru_cache(maxsize=256)
@@ -167,7 +167,7 @@ def _made(points: int, size: int, cover: int) -> Blocks:
 # The largest number of cells that kernels multiply up to: products fit int64, and no larger table can be counted.
 _LARGEST_LIMIT = 2**31
 _MIXED_SUBSETS = 2_000  # limits time: up to this many subsets, several random orders are searched
-_MIXED_SEEDS = 16  # random orders of a greedy search, of which the best is kept. Chosen; more take longer
+_MIXED_SEEDS = 16  # random orders of a greedy search; the best is kept. Chosen; more take longer
 
 
 def covering_views(sizes: Sequence[int], max_cells: int, cover: int) -> Blocks:

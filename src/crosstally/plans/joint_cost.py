@@ -255,18 +255,18 @@ def groups_cost(
     others = [group for group in groups if not isinstance(group.query, Linear)]
     tables = [group for group in others if group.query.is_table or group.query.is_symmetric]
     alone = [group for group in others if group not in tables]
-    beside = linear_cost(linear, schema, neighbours, pure=pure)
-    beside += _sum_of_single_costs(alone, schema, neighbours, pure=pure)
+    added = linear_cost(linear, schema, neighbours, pure=pure)
+    added += _sum_of_single_costs(alone, schema, neighbours, pure=pure)
     separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE or not tables:
-        return separate + beside
+        return separate + added
     largest = _largest_move(tables, schema, pure=pure)
     if largest is None:
-        return separate + beside
+        return separate + added
     together = largest * (schema.max_rows if pure else schema.max_rows**2)
     if schema.may_drop:
         together = max(together, _sum_of_single_costs(tables, schema, Neighbours.ADD_REMOVE, pure=pure))
-    return min(separate, together) + beside
+    return min(separate, together) + added
 
 
 def _sum_of_single_costs(

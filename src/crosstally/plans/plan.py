@@ -150,7 +150,7 @@ class Plan:
         return part_of(self.budget, 1 - self.share)
 
     def is_followed_by(self, stage: Plan) -> bool:
-        """Whether a plan may be the next stage of this one: about the same, with what is left, by the rules left."""
+        """Whether a plan may be the next stage of this one: same schema and neighbours, remaining budget and rules."""
         return (
             bool(self.later)
             and (stage.schema.identity(), stage.neighbours) == (self.schema.identity(), self.neighbours)

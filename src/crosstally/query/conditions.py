@@ -16,7 +16,7 @@ from crosstally.errors import QueryError
 from crosstally.schema import Attribute, Schema, canonical_text
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-# Limits time and memory: boxes without overlap, of which each is a term of a query. More are refused.
+# Limits time and memory: disjoint boxes, each a term of a query. More are refused.
 _MAX_BOXES = 1000
 _SHOWN_LABELS = 8  # labels that an error lists: it must stay one line
 _SHOWN_TEXT = 40  # characters of a text that an error repeats, and the most that are read as a number

@@ -1,4 +1,4 @@
-"""What a query does along one attribute: the operators of which it is a product.
+"""Operators along one attribute, whose products are queries.
 
 An operator along an attribute of n values is a matrix of whole numbers with n columns: column v is what one row of the
 data whose value is v adds to the answer. Everything else follows from that matrix, and ``Operator`` derives it; the
@@ -288,7 +288,7 @@ def contrast_variance(sizes: Iterable[int]) -> float:
     return math.prod(1 / CONTRAST.squared_scale(n) for n in sizes)
 
 
-# Reading what was given
+# Reading arguments
 
 
 def whole(number: object, what: str) -> int:

@@ -326,7 +326,7 @@ class Product(Query):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The query as JSON; raises along an operator that has none, before it is taken for another."""
+        """The query as JSON; raises if an operator has none, so that it is not mistaken for a different one."""
         for name, operator in zip(self.attributes, self.along, strict=True):
             if operator.groups is None and operator.rows is None and operator not in (VALUES, CONTRAST):
                 raise QueryError(f"the operator along {name!r} has no JSON: give it groups, or rows of a matrix")

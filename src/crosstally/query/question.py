@@ -334,7 +334,7 @@ def _quoted(text: str) -> str:
 class Where:
     """The cells in which a condition is true, as disjoint boxes, and the condition as text.
 
-    Attributes of which every cell is in are not named by the boxes, so they need not be in a table that answers it.
+    Boxes do not name attributes that are not restricted, so these need not be in a table that answers it.
 
     >>> from crosstally.schema import Attribute
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])

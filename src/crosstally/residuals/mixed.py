@@ -76,7 +76,7 @@ class MeasuredWay:
         return own.reshape(-1, own.shape[-1] if self.mixed else 1)
 
     def noise_weights(self, parts: Mapping[Names, Floats]) -> Floats:
-        """How much each measured number weighs in a sum that weighs what is known of each B so: the other way round."""
+        """The adjoint: the weight of each measured number in a sum with these weights on the coefficients of each B."""
         table = np.zeros([along.shape[1] for along in self.along])
         for part, own in parts.items():
             order = (*part, *self.mixed)

@@ -354,7 +354,7 @@ def tallied(
     def add(each: CodedRows) -> None:
         try:
             tally = idle.get_nowait()
-        except Empty:  # every one is in another thread's hands
+        except Empty:  # all are in use by other threads
             tally = Tally(schema, tables, batch_rows)
             made.append(tally)
         tally.add(each.size, dict(zip(names, each.codes, strict=True)), each.weights)

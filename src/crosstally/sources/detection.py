@@ -37,8 +37,8 @@ from crosstally.sources.text_files import (
 )
 
 _SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV reads: more takes longer and seldom changes its result
-_UNSAID = (":", " ")  # they part fields too, but times and texts hold them
-_MOST_WORDS = 5  # a column of numbers may contain this many words beside those for a missing value; the same in a draft
+_UNSAID = (":", " ")  # they separate fields too, but times and texts contain them
+_MOST_WORDS = 5  # a column of numbers may hold this many words besides those for a missing value; the same in a draft
 _MOST_WORDS_OF_A_BATCH = 50  # that are examined: more than the 23 usual spellings of a missing value
 _MOST_SAMPLES = 3  # texts with accents that are shown: a steward sees from a few whether the encoding is right
 _LONGEST_SAMPLE = 40  # characters of such a text: longer ones fill the terminal, and may be anything

@@ -262,7 +262,7 @@ def checked_query(
     """The query, printed again; raises unless it is one SELECT that changes nothing and keeps units apart.
 
     ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. ``unit`` is the
-    column of the unit's id, by which tables may be joined, beside those that are declared public. What a view does
+    column of the unit's id, by which tables may be joined, besides those that are declared public. What a view does
     inside the database cannot be seen from here. With ``rows_are_units`` the steward answers for how rows depend on
     each other; functions that are not known, and those in FROM, are refused all the same: they may do anything. With
     ``reading_files`` those that read files stand for tables.
@@ -303,7 +303,7 @@ def _printed(query: str, dialect: str | None, *, reading_files: bool) -> str:
 
 @cache
 def _verbatim(dialect: str | None) -> Any:
-    """A dialect that knows no function by name: sqlglot might print another one for it, which a database lacks."""
+    """A dialect that knows no function by name: sqlglot might print a different one, which a database lacks."""
     sqlglot = optional("sqlglot", extra="databases")
     own = type(sqlglot.Dialect.get_or_raise(dialect))
     parser = type("Parser", (own.parser_class,), {"FUNCTIONS": {}})

@@ -77,7 +77,7 @@ class NumberStyle:
         return pc.if_else(is_number, numbers, texts)
 
     def is_contradicted(self, texts: pa.Array) -> bool:
-        """Whether some text is no number in this style and one with a decimal point all the same."""
+        """Whether some text is not a number in this style, but is one with a decimal point."""
         if self.decimal == ".":
             return False
         other = pc.match_substring_regex(texts, _whole(_ungrouped(".")))

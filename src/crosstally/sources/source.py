@@ -288,7 +288,7 @@ class RowEncoding:
     def digest(self) -> str | None:
         """The digest of how rows are read; None where no option is stated.
 
-        What was given beside the schema is part of the reading, as if it stood there.
+        Options given in addition to the schema are part of the reading.
         """
         said = self.rules
         if self.reading != Reading.from_dict(said.file):
@@ -378,7 +378,7 @@ def unit_column(schema: Schema) -> str | None:
 
 
 def note_reading(digest: str | None, ledger: Path | None, key: str) -> None:
-    """Note beside the ledger, for the steward alone, by which reading a spend was counted: a line with its key.
+    """Note in a file next to the ledger, for the steward only, the reading of a spend: a line with its key.
 
     A ledger may be shown to others, and a digest of a short reading can be guessed: so it is in none. Without a reading
     or a file nothing is noted.

@@ -131,7 +131,7 @@ def _silent() -> Iterator[None]:
     before, logger.disabled = logger.disabled, True
     try:
         with warnings.catch_warnings():
-            # PySpark 4 warns of pandas 3, of which nothing is used here.
+            # PySpark 4 warns about pandas 3, which is not used here.
             warnings.simplefilter("ignore", FutureWarning)
             yield
     finally:

@@ -54,7 +54,7 @@ _CHUNK_SCHEMA, _BLOCK_SCHEMA = _arrow_schema(CHUNKS), _arrow_schema(BLOCKS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRows(CodedRows):
-    """Rows, and the places of which they are the first rows."""
+    """Rows, and the places whose first rows they are."""
 
     places: Sequence[int] = ()
 

@@ -159,7 +159,7 @@ class Utf8Stream(io.RawIOBase):
         return self.feeds + (not self._ends_in_feed)
 
     def check_encoding(self) -> None:
-        """Raise when all went by, and it was UTF-8 though another encoding was said."""
+        """Raise if the whole text was read and was UTF-8 although a different encoding was stated."""
         if self._other is not None and not self._is_ascii:
             raise SourceError(
                 f"cannot read {str(self._path)!r}: it is UTF-8 text and not {self._encoding}; leave the encoding "
@@ -319,7 +319,7 @@ def open_text(path: Path, reading: Reading, needed: Sequence[str] | None) -> Ope
 
 
 def format_of(path: Path, reading: Reading, needed: Sequence[str] | None) -> TextFormat:
-    """How a file is written, by what is said and by its first lines; the needed names are looked for in them."""
+    """How a file is written, from stated options and its first lines, in which the needed names are looked up."""
     head, is_all = read_head(path)
     encoding, mark = encoding_of(head, reading.encoding)
     is_guess = encoding is None and not _is_utf8(_line_of_names(head, reading.header))

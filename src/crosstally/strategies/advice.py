@@ -41,7 +41,7 @@ class AdviceKind(StrEnum):
     BUDGET = "budget"
     """Spend twice as much."""
     DELTA = "delta"
-    """Allow a small delta beside a pure epsilon, for Gaussian noise."""
+    """Allow a small delta in addition to a pure epsilon, for Gaussian noise."""
     VALUES = "values"
     """Merge the values of the attributes that cost most."""
     TABLES = "tables"
@@ -83,7 +83,7 @@ class Advice:
 
     @property
     def times(self) -> float:
-        """How many times smaller the error is, beside an average count; infinite where it was not known beforehand."""
+        """How many times smaller the error is, relative to an average count; infinite where it was not known before."""
         if not self.before.known:
             return math.inf
         return self.before.error * self.before.cells / (self.after.error * self.after.cells)
@@ -94,7 +94,7 @@ class Advice:
         larger = self.before.cells / self.after.cells
         size = f"{larger:,.0f}" if larger >= 10 else f"{larger:.2g}"
         if self.after.verdict is None and abs(larger - 1) > _SAME_CELLS:
-            # Without rows errors are counts: these may hardly change while cells, and what they are beside, do.
+            # Without rows, errors are counts: these may hardly change while cells, and so average counts, do.
             relative = f"{_less(self.times)} relative to cells, which become {size} times as large"
             return f"{self.alternative.change}: {relative}; {self.before.within} becomes {self.after.figure}"
         return f"{self.alternative.change}: {_less(self.times)}, {self.after.figure}"

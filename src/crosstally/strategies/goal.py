@@ -113,7 +113,7 @@ def weighing_tables(schema: Schema, named: Workload) -> Workload:
     """The named tables and those below them, for strategies that minimise a weighted sum of the variances of cells.
 
     Within an order the mean variance of each table counts alike. One-way tables, whose errors are the smallest, count
-    ``_ONE_WAYS`` times as much as another order.
+    ``_ONE_WAYS`` times as much as any other order.
     """
     weights = {
         table: (_ONE_WAYS if len(table) <= 1 else 1.0) * weight / together / math.prod(schema.sizes(table))

@@ -57,7 +57,7 @@ _LEAST_CELLS = 64  # of tables over ten attributes and more
 
 
 def skewed_shares(size: int, skew: float) -> Floats:
-    """The shares of values of which the k-th has 1 / k^skew of the rows of the first.
+    """The shares of values, where the k-th value has 1 / k^skew of the rows of the first.
 
     >>> (11 * skewed_shares(3, 1)).round(6).tolist()
     [6.0, 3.0, 2.0]

@@ -42,7 +42,7 @@ _GROWTHS = (1, 1.5, 2, 3, 4, 8, 16, 32)
 _STARTS = 3
 _MOST_VIEWS = 500  # limits time: starts of more views are tuned, and not searched from
 # Work in sets visited: of all searches, of one at least, and of one for each set that matters. Chosen, limits time:
-# a larger effort is more searches, of which the best is taken.
+# a larger effort means more searches; the best result is used.
 _EFFORT, _EFFORT_ONCE, _LEAST_EFFORT = 60_000_000, 4_000_000, 40_000
 # Steps in which shares are tuned: of each start and each search, and of the one result. Chosen; guards of time.
 _TUNING, _LONG_TUNING = 40, 400
@@ -180,7 +180,7 @@ class _Problem:
         return self.tuned(views, _TUNING, shares[:left].tolist()) or start
 
     def pruned(self, tuned: ViewShares) -> ViewShares:
-        """The same, tuned to the end, without views that have next to nothing of the budget."""
+        """The same views, fully tuned, without those that have almost none of the budget."""
         best = self.tuned(tuned.views, _LONG_TUNING, tuned.shares) or tuned
         kept = [i for i, share in enumerate(best.shares) if share > _NEGLIGIBLE]
         if len(kept) < len(best.views):
@@ -246,7 +246,7 @@ def _mixed_designs(problem: _Problem, cover: int) -> Iterator[ViewSets]:
 
 
 def _packed(problem: _Problem, tables: ViewSets) -> Iterator[ViewSets]:
-    """Views of several sizes, each packed with as many of the tables as it holds."""
+    """Views of several sizes, each packed with as many tables as fit."""
     from crosstally.kernels.view_search import packed_views
 
     cells = np.array([math.prod(problem.closure.sizes[list(table)]) for table in tables])

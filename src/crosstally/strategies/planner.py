@@ -226,7 +226,7 @@ def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
 def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequence[Strategy]:
     """All strategies that a list stands for, each once; their names must differ, since names identify plans.
 
-    Of ours, linear strategies alone look at ranges and rows of a matrix.
+    Among ours, only linear strategies support ranges and rows of a matrix.
     """
     asked = list(given)
     ours = for_workload(AUTO_STRATEGIES, workload)
@@ -277,7 +277,7 @@ def compare(
         try:
             made.append(_planned(informed, task, objective, pure if default else None))
         except (PlanError, BudgetError) as error:  # the latter: noise of a scale that no sampler has
-            # A release asks the default alone, and would refuse what another strategy could plan
+            # A release uses only the default, and would refuse what a different strategy could plan
             if len(strategies) == 1 or (default and objective == Objective.TABLES):
                 raise
             refused.append((strategy.name, str(error)))

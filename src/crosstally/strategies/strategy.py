@@ -33,7 +33,7 @@ from crosstally.schema import Schema
 from crosstally.workload import Workload
 
 _FREE_SCALE = 2.0**-6  # the scale of noise on numbers that no unit can change: such noise is always zero
-# The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
+# The variance of a number without noise: positive, so that it has an inverse, and negligible relative to any noise.
 _EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8  # scales stay this fraction above what the cost allows, since floats may round the wrong way
 

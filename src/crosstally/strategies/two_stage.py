@@ -284,7 +284,7 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
     """Requests for the total and the one-way tables that public counts do not give; none if they give all.
 
     Under Laplace noise the views are those of ``optimum`` for the tables that are not public, or not exactly, and
-    their shares the best beside public counts.
+    their shares the best given public counts.
     """
     facts = task.schema.public_counts()
     if not facts:

@@ -139,7 +139,7 @@ def _closed(held: NDArray[np.float64], rows_each: float, *, at_least: int) -> ND
         rows += count
         if rows >= rows_each:
             group, rows = group + 1, 0.0
-    if 0 < group == groups[-1]:  # what is left does not make a group of its own
+    if 0 < group == groups[-1]:  # the rest is not a separate group
         groups[groups == group] = group - 1
     if groups[-1] + 1 < at_least and len(held) > 1:  # all rows would be in one: two halves then
         half = int(np.searchsorted(np.cumsum(held), held.sum() / 2)) + 1

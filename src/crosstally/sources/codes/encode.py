@@ -148,7 +148,7 @@ class Encoder:
 
     @classmethod
     def of(cls, attribute: Attribute, *, column: str | None = None, rule: ValueRule | None = None) -> Encoder:
-        """The encoder of an attribute; its column bears its name unless another is given."""
+        """The encoder of an attribute; its column has its name unless a different one is given."""
         return cls(attribute, matcher_of(attribute), column=attribute.name if column is None else column, rule=rule)
 
     def raw(self, batch: pa.RecordBatch) -> NDArray[Any]:

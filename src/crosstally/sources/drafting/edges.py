@@ -55,7 +55,7 @@ def _largest_share(edges: Sequence[float], sample: NDArray[np.float64]) -> float
 
 
 def edges_from_rows(low: Decimal, high: Decimal, sample: NDArray[np.float64], *, whole: bool) -> tuple[float, ...]:
-    """Edges near the quantiles of a sample, for numbers of which bins of equal width have most in one.
+    """Edges near the quantiles of a sample, for numbers most of which would be in one bin of equal width.
 
     >>> sample = np.array([43, *[*range(58, 66)] * 20, 79])
     >>> edges_from_rows(Decimal(43), Decimal(79), sample, whole=True)
@@ -125,7 +125,7 @@ def _plain(edge: Decimal) -> float:
     return int(edge) if edge == int(edge) else float(edge)
 
 
-# Bins from noisy counts: a public ladder of round numbers, of which those near the noisy quantiles become edges. The
+# Bins from noisy counts: the round numbers of a public ladder that are near the noisy quantiles become edges. The
 # ladder is fixed before any row is seen, so that counts of its bins can be bought like any other table. What follows
 # from the noisy counts costs nothing.
 
