@@ -169,7 +169,7 @@ def _bars(altair: Any, schema: Schema, part: Roles, known: bool, width: int) -> 
 
 
 def _label_axis(altair: Any, attribute: Attribute, position: int, across: bool) -> Any:
-    """Labels in the schema's order; beside horizontal bars their title stands above them."""
+    """Labels in the schema's order; for horizontal bars their title is above them."""
     above = {"titleAngle": 0, "titleAlign": "right", "titleAnchor": "end", "titleX": -8, "titleY": -10}
     place = above if across else {"labelAngle": 0}
     axis = altair.Axis(title=attribute.name, labelLimit=_LABEL_SPACE, ticks=False, labelPadding=8, **place)

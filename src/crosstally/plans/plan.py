@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def measuring(self) -> tuple[RequestGroup, ...]:
-        """The groups that measure something: a choice says which table is worth measuring, and no more."""
+        """The groups that measure something: a choice only says which table is worth measuring."""
         return tuple(group for group in self.groups if group.query.is_linear)
 
     @property

@@ -60,7 +60,7 @@ def contrast_moves(sizes: tuple[int, ...]) -> Moves:
 
 
 def numbers_changed(sizes: tuple[int, ...]) -> NDArray[np.intp]:
-    """Where in the (flat) moves each set of changed attributes stands; bit i of a set is attribute i of ``sizes``."""
+    """The index in the (flat) moves of each set of changed attributes; bit i of a set is attribute i of ``sizes``."""
     classes = sorted(Counter(sizes).items())
     steps, step = {}, 1
     for size, number in reversed(classes):

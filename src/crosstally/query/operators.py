@@ -223,7 +223,7 @@ class Contrasted(Operator):
         return 2 if size == 2 else size**2
 
     def pairs(self, size: int) -> tuple[tuple[int, int, int], ...]:
-        """For two different columns a and b: each pair of entries (a_i, b_i), and in how many rows it stands."""
+        """For two different columns a and b: each pair of entries (a_i, b_i), and how many rows have it."""
         n = size
         return ((1, -1, 1),) if n == 2 else ((n - 1, -1, 1), (-1, n - 1, 1), (-1, -1, n - 2))
 

@@ -51,7 +51,7 @@ _MAX_KINDS = 200_000  # kinds of such pairs whose exact whole numbers are multip
 
 
 def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> str:
-    """What to say about a table that does not fit into memory, and what to do instead.
+    """The message about a table that does not fit into memory, with what to do instead.
 
     >>> too_many_cells(("a", "b"), (3_000, 4_000), "ask for fewer attributes")
     'the table of a x b would have 12,000,000 cells, at most 5,000,000 fit: ask for fewer attributes'
@@ -362,7 +362,7 @@ def Cells(attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | Group
 
 
 def Contrast(attributes: Iterable[str]) -> Product:  # noqa: N802
-    """The residual of a table: what it says beyond all tables over fewer of its attributes, on whole numbers.
+    """The residual of a table: its information beyond all tables over fewer of its attributes, on whole numbers.
 
     Scaled and put back in place it is the centred table R_B of ``residuals``.
     """

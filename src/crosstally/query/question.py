@@ -21,7 +21,7 @@ from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
 Factor = tuple[str, tuple[int, ...] | None]
-"""An attribute, and a whole number for each of its cells; None stands for the numbers that its labels are."""
+"""An attribute, and a whole number for each of its cells; None means that its labels are the numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class Layout:
 
 
 def find(keys: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where each wanted key stands among sorted keys, and whether it is there."""
+    """The place of each wanted key among sorted keys, and whether it is there."""
     if not len(keys):
         return np.zeros(wanted.shape, np.intp), np.zeros(wanted.shape, np.bool_)
     places = np.searchsorted(keys, wanted.ravel()).reshape(wanted.shape)
@@ -240,7 +240,7 @@ class AxisReading:
     """How the numbers of an operator are read along an attribute of n values.
 
     ``variances`` are those that unit noise gives each of the n coefficients, T first; infinite where it says nothing of
-    T. ``reader`` turns numbers into the coefficients that are said; None stands for Helmert's basis and cumulative
+    T. ``reader`` turns numbers into the coefficients they give; None stands for Helmert's basis and cumulative
     sums. Both are times ``scale``, or its square.
     """
 

@@ -112,7 +112,7 @@ class Estimate:
         return replace(self, keys=keys, coefficients=coefficients, variances=variances)
 
     def places(self, tables: Sequence[Sequence[str]]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Where the coefficients of some tables of one shape stand, and whether they are there: (tables, cells)."""
+        """The places of the coefficients of some tables of one shape, and whether they are there: (tables, cells)."""
         return find(self.keys, self.layout.keys([[self.schema.positions[name] for name in names] for names in tables]))
 
 
@@ -156,7 +156,7 @@ def _turned_tables(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedBlocks:
-    """The blocks of some measurements, and where the coefficients of each stand among sorted keys.
+    """The blocks of some measurements, and the places of the coefficients of each among sorted keys.
 
     For each block the places of its unknowns: (coefficients of B, unknowns).
     """
@@ -405,7 +405,7 @@ def _coefficients(kind: Kind, values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def by_shape(shapes: Sequence[Any]) -> Mapping[Any, list[int]]:
-    """The positions at which each shape stands."""
+    """The positions of each shape."""
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, shape in enumerate(shapes):
         groups[shape].append(i)

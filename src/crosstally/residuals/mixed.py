@@ -148,7 +148,7 @@ class MixedAxes:
         return any(name in self.mixed for name in names)
 
     def reading(self, query: Query, variance: float) -> MeasuredWay:
-        """What a measurement with noise of this variance says."""
+        """The reading of a measurement with noise of this variance."""
         names, schema = query.attributes, self.schema
         bases = [basis_along(self._axis(name), n) for name, n in zip(names, schema.sizes(names), strict=True)]
         along = [s @ basis for s, basis in zip(query.matrices_along(schema), bases, strict=True)]

@@ -96,7 +96,7 @@ class Nesting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedNesting:
-    """A nesting among coefficients: where the total stands, and where those of groups and of values do without it."""
+    """A nesting among coefficients: the place of the total, and those of groups and of values without the total."""
 
     nesting: Nesting
     total: int
@@ -138,7 +138,7 @@ def extended_measurements(groups: Groups, measured: Sequence[Measurement]) -> tu
 
 
 def full_part_measured(measured: Measurement) -> Measurement:
-    """What a measurement says about tables in full; sums of its noise count as normal."""
+    """The part of a measurement about tables in full; sums of its noise count as normal."""
     query, cells = full_part(measured.query)
     if cells == 1:
         return measured

@@ -59,7 +59,7 @@ def blocks_of(schema: Schema, tables: Sequence[Sequence[str]]) -> tuple[TableBlo
 
 
 class Closure:
-    """The subsets of some tables: ``keys`` in order, and for each block of tables where their subsets stand.
+    """The subsets of some tables: ``keys`` in order, and for each block of tables the places of their subsets.
 
     The variance of a cell of table A is the sum over B in A of the variance of the coefficients of B times
     prod(1 - 1/n_i, i in B) prod(1/n_i^2, i in A but not B).
@@ -110,16 +110,16 @@ class Closure:
         return reduce(self._with, np.sort(positions, axis=1).T, np.zeros(len(positions), np.int64))[:, None]
 
     def find(self, positions: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Where the subsets of other tables stand, and whether they are there."""
+        """The places of the subsets of other tables, and whether they are here."""
         return find(self.keys, self.keys_of(positions))
 
     def places_of(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Where sets that are here stand, given by their positions, a row each."""
+        """The places of sets that are here, given by their positions, a row each."""
         return find(self.keys, self.whole_keys(positions))[0][:, 0]
 
     @cached_property
     def members(self) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
-        """The sets by their number of attributes, fewest first: where they stand, and their positions, a row each."""
+        """The sets by their number of attributes, fewest first: their places, and their positions, a row each."""
         found = np.zeros(len(self), np.bool_)
         parts: dict[int, list[tuple[NDArray[np.intp], NDArray[np.intp]]]] = {}
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
@@ -266,7 +266,7 @@ class Variances:
                     self.of_sets[with_it] = rest / float(self.axes.inside[i])
 
     def _place(self, names: Sequence[str]) -> int | None:
-        """Where a set stands in the closure, if it is there."""
+        """The place of a set in the closure, if it is there."""
         positions = self.closure.schema.positions
         keys = self.closure.whole_keys(np.array([[positions[name] for name in names]], np.intp))
         places, found = find(self.closure.keys, keys)

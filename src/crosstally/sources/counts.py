@@ -423,7 +423,7 @@ class Tally:
 
 
 def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-    """The tables whose cells stand one after another in a vector, which may go on after them."""
+    """The tables whose cells follow each other in a vector, which may be longer."""
     schemas = {names: schema.subset(*names) for names in dict.fromkeys(table.attributes for table in tables)}
     out, start = [], 0
     for table in tables:

@@ -93,7 +93,7 @@ class Detected:
 
 
 def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
-    """How a source seems to be written: what ``reading`` does not say is detected from the whole source.
+    """How a source seems to be written: what ``reading`` does not state is detected from the whole source.
 
     Raises:
         AmbiguousNumbersError: All numbers of a column fit two readings.
@@ -214,7 +214,7 @@ def _check_single(path: Path, sample: str) -> None:
 
 
 def _only_around_fields(quote: str, delimiter: str, sample: str) -> bool:
-    """Whether the character stands at the beginning and at the end of fields alone, and is no apostrophe."""
+    """Whether the character occurs only at the beginning and end of fields, and is not an apostrophe."""
     inside = rf"[^{re.escape(delimiter)}\r\n]{quote}[^{re.escape(delimiter)}\r\n]"
     return re.search(inside, sample) is None
 

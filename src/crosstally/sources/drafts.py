@@ -259,7 +259,7 @@ class Column:
 
     @property
     def _is_code(self) -> bool:
-        """Whether numbers have no size: a name says so, or zeros before them, or that they come in runs."""
+        """Whether numbers are codes without a size, by the name, by leading zeros, or because they come in runs."""
         if names_code(self._name) or any(map(_LEADING_ZERO.fullmatch, self._known)):
             return True
         return self._whole and not self._too_many and are_codes(self._numbers)
@@ -431,7 +431,7 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) ->
     columns: dict[str, Column] = {}
     for batch in source_of(rows).batches(Scan(None, reading, ANY_UNIT)):
         for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
-            # An error says where the column stands: its name may be a person's, where a file has no header.
+            # An error gives the column's position: its name may be a person's, where a file has no header.
             columns.setdefault(name, Column(name)).add(f"number {place}", values)
     unit, units, left_out = _unit(columns, max_values)
     drafted: list[DraftedColumn] = []

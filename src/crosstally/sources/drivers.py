@@ -80,7 +80,7 @@ def reason_of(error: Exception) -> str | None:
 
 
 def _reason_of_odbc(message: str) -> str | None:
-    """The first state in a message of the driver manager, which stands before the driver's own text."""
+    """The first state in a message of the driver manager, which precedes the driver's own text."""
     if _TOO_LONG in message:
         return "a value is longer than the driver says that its column holds; cast it in the query to a longer type"
     match = _ODBC_STATE.search(message)
@@ -89,7 +89,7 @@ def _reason_of_odbc(message: str) -> str | None:
 
 
 def reason_of_state(state: str) -> str | None:
-    """What a SQLSTATE stands for; None where its class is not listed here."""
+    """The meaning of a SQLSTATE; None where its class is not listed here."""
     return _STATES.get(state) or _CLASSES.get(state[:2]) if _STATE.fullmatch(state) else None
 
 
@@ -190,7 +190,7 @@ def quoted(name: str) -> str:
 
 
 # Rows of a query through ODBC: SQL Server, Oracle, and whatever else has a driver. They are streamed, never grouped.
-# What a driver says of a column's type may be less than its values hold. So numbers with a point are fetched as texts
+# A driver may report a narrower type than a column's values need. So numbers with a point are fetched as texts
 # or doubles, and a value that is longer than its buffer is an error: nothing is rounded or cut.
 
 
@@ -266,7 +266,7 @@ _LISTED = {
         "AND table_schema = current_schema()"
     ),
 }
-"""How each says which tables it has."""
+"""The query by which each lists its tables."""
 
 
 def open_tables(kind: str, path: Path, reading: Reading) -> OpenedFile:

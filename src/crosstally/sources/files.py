@@ -147,7 +147,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _check_title(path: Path, reading: Reading, needed: Sequence[str]) -> None:
-    """Raise where a title stands before the names: one of the next lines has all that are needed."""
+    """Raise if a title precedes the names: one of the next lines has all that are needed."""
     if reading.header is not None or kind_of(path) not in ("text", "sheet"):
         return
     found = 0
@@ -246,7 +246,7 @@ def _open_parquet(path: Path) -> OpenedFile:
 
 
 def _check_extent(path: Path, metadata: Any) -> None:
-    """Raise where a Parquet file says that it has more than is read; a few bytes can say any number."""
+    """Raise if a Parquet file claims more rows than are ever read; a few bytes can claim any number."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     said = (
         ("columns", metadata.num_columns, MOST_COLUMNS),

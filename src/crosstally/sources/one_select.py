@@ -18,14 +18,14 @@ from crosstally.sources.joins import ASSERTED, joined_tables, joins_of
 from crosstally.sources.source import AnyUnit
 from crosstally.sql_trees import in_words, known_trees, not_understood
 
-# Columns that a query says with the name of their table: each must be one. PostgreSQL takes ``p.max`` for ``max(p)``
+# Columns that a query qualifies with a table's name: each must exist. PostgreSQL takes ``p.max`` for ``max(p)``
 # where ``p`` has no such column, for aggregates of its own and of others. Names of functions cannot all be known here,
-# names of columns can: the database says them.
+# names of columns can: the database lists them.
 
 
 @dataclass(frozen=True, slots=True)
 class Qualified:
-    """Names that stand behind the name of a source of rows, and the query, without rows, that has its columns."""
+    """Names that are qualified by a source of rows, and the query, without rows, that has its columns."""
 
     source: str
     query: str

@@ -1,4 +1,4 @@
-"""How a source is written: its separators and encoding, where its names stand, and how its numbers look."""
+"""Options of reading a source: its separators and encoding, the line of its names, and the style of its numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _whole(*patterns: str) -> str:
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """What stands before the decimals of a number, and what groups its thousands; "" where nothing does.
+    """The decimal separator of a number, and the separator of its thousands; "" where there is none.
 
     >>> NumberStyle(",", ".").plain(pa.array(["1.234,5", "21.740", "7", "n/a"])).to_pylist()
     ['1234.5', '21740', '7', 'n/a']
@@ -171,7 +171,7 @@ class NumbersSeen:
 
     @property
     def _marks(self) -> tuple[set[str], set[str]]:
-        """What stands before decimals and what groups thousands, the unclear ones by what the clear ones leave."""
+        """The decimal and the thousands separator, the unclear one inferred from the clear one."""
         decimals = {mark for mark, seen in ((".", self.point), (",", self.comma)) if seen}
         decimals |= {"." if mark == "," else "," for mark in self.groups & set(DECIMALS)}
         if self.groups - set(DECIMALS):
@@ -187,7 +187,7 @@ def _any(flags: pa.Array) -> bool:
     return bool(pc.any(flags, min_count=0).as_py())
 
 
-# How a source is written: its separators, its encoding, where its names stand.
+# How a source is written: its separators, its encoding, the line of its names.
 
 
 EVERY_COLUMN = ""
@@ -263,7 +263,7 @@ class Reading:
         return Reading(**{**other.to_dict(), **self.to_dict(), **by_column})
 
     def to_dict(self) -> dict[str, Any]:
-        """The options as JSON; what is not said is left out."""
+        """The options as JSON; what is not stated is left out."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: dict(value) if isinstance(value, Mapping) else value
@@ -418,12 +418,12 @@ def _mend(name: str) -> str:
 
 
 def how_to_say_decimal(name: str) -> str:
-    """How to say one or the other decimal separator of a column."""
+    """The options that state one or the other decimal separator of a column."""
     return f"{how_to_say('decimal', '.', column=name)} or {how_to_say('decimal', ',', column=name)}"
 
 
 def how_to_say_style(name: str, style: NumberStyle) -> str:
-    """How to say the style of a column."""
+    """The options that state the style of a column."""
     decimal = how_to_say("decimal", style.decimal, column=name)
     if style.thousands in (".", ","):
         return decimal

@@ -68,7 +68,7 @@ def read_head(path: Path) -> tuple[bytes, bool]:
 
 
 def encoding_of(head: bytes, given: str | None) -> tuple[str | None, int]:
-    """The encoding that a file's first bytes or its reader say, if any, and the size of its byte order mark.
+    """The encoding by a file's first bytes or the stated options, if any, and the size of its byte order mark.
 
     UTF-16 without a mark shows in its first character, which is one of ASCII as a rule.
     """
@@ -290,7 +290,7 @@ class TextFormat:
     mark: int
     """The size of the byte order mark."""
     skipped: int
-    """How many lines stand before the names, or before the first row when there are no names."""
+    """The number of lines before the names, or before the first row when there are no names."""
     has_names: bool
     has_rows: bool
 
@@ -354,7 +354,7 @@ def format_of(path: Path, reading: Reading, needed: Sequence[str] | None) -> Tex
 
 
 def _line_of_names(head: bytes, header: int | None) -> bytes:
-    """The bytes that alone may say how a file is encoded: no row is among them."""
+    """The only bytes that may decide how a file is encoded: they contain no row."""
     if header is not None:
         return b"".join(head.splitlines()[header - 1 : header]) if header else b""
     filled = (line.group() for line in re.finditer(rb"[^\r\n]+", head))

@@ -44,7 +44,7 @@ class Flat(Strategy):
 
 
 def approximately(number: int) -> str:
-    """A whole number as people say it.
+    """A whole number in readable form.
 
     >>> approximately(1_048_576), approximately(10**60)
     ('1,048,576', 'about 10^60')

@@ -223,7 +223,7 @@ def known_variances(plan: Plan, closure: Closure, *, public: bool = True) -> Var
 
 
 def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:
-    """What similar requests say about tables in full."""
+    """The information in similar requests about tables in full."""
     query, cells = full_part(group.query)
     if cells == 1:
         return query.is_residual, group.positions, group.noise.variance

@@ -51,7 +51,7 @@ _FORMULA = 0.2
 releases each of three generated tables, FARS and ACS, pure and with delta, for two and three attributes, with the true
 shares of values and sizes half way between SIZES, its RMS was off by a factor of exp(0.10), root mean square."""
 _CELLS = 4_096
-"""Cells drawn of each order to stand for all, fewer above four attributes, whose sets are more. Half as many change the
+"""Cells sampled from each order, fewer above four attributes, which have more sets. Half as many change the
 root mean square by 2%."""
 _LEAST_CELLS = 64  # of tables over ten attributes and more
 

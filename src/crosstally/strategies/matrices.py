@@ -198,7 +198,7 @@ def gaussian_matrices(asked: Floats, together: int, kind: str = "optimal") -> It
         kind: "optimal", or the strategy whose part without the total is measured.
     """
     n = len(asked)
-    asked = asked + np.eye(n) * (1e-9 * np.trace(asked) / n)  # what is not asked must still be said
+    asked = asked + np.eye(n) * (1e-9 * np.trace(asked) / n)  # what is not asked must still be measured
     bits = min(_MOST_BITS, _BITS // max(together, 1))
     if kind != "optimal" or n > _LARGEST:
         matrix = _weighted(named_matrix("hierarchy" if kind == "optimal" else kind, n), asked, NoiseKind.GAUSSIAN)
@@ -243,7 +243,7 @@ def _weighted(strategy: Floats, asked: Floats, kind: NoiseKind) -> Floats:
     values, vectors = np.linalg.eigh(asked)
     queries = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     budgets = plan_matrix(queries, strategy, amount=1.0, kind=kind, rounds=_ROUNDS).budgets
-    least = budgets.max() / _WEIGHTS  # no row is left out: all must be said
+    least = budgets.max() / _WEIGHTS  # no row is left out: all must be measured
     return np.asarray(strategy * np.maximum(budgets, least)[:, None])
 
 

@@ -217,14 +217,14 @@ def default_strategy(given: str | Strategy, objective: Objective | str) -> Seque
 
 
 def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
-    """The strategies that a name or object stands for; "auto" is all that may be best."""
+    """The strategies that a name or object means; "auto" means all that may be best."""
     if given == "auto":
         return AUTO_STRATEGIES
     return (named(given) if isinstance(given, str) else given,)
 
 
 def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequence[Strategy]:
-    """All strategies that a list stands for, each once; their names must differ, since names identify plans.
+    """All strategies that a list means, each once; their names must differ, since names identify plans.
 
     Among ours, only linear strategies support ranges and rows of a matrix.
     """

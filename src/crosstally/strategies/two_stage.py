@@ -135,7 +135,7 @@ class TwoStage(Strategy):
         return at_once if scores[0] * _WORTH_STAGES < scores[1] else staged
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
-        """What the one-way tables say is worth measuring."""
+        """The second stage, chosen by the one-way tables."""
         goal = _goal(plan)
         task = Task.after(plan)
         if is_wide(task):

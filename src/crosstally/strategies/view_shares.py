@@ -70,7 +70,7 @@ class Belief:
 
     @classmethod
     def of_one_ways(cls, closure: Closure, shares: list[Floats], rows: float) -> Belief:
-        """What one-way tables say: the shares of each attribute's values, and the number of rows."""
+        """The belief from one-way tables: the shares of each attribute's values, and the number of rows."""
         diversity = np.array([max(1 - float(p @ p), 1 / max(rows, 1.0)) for p in shares])
         bound = closure.product(diversity) / np.maximum(closure.product(closure.sizes - 1), 1.0)
         order = np.rint(np.log2(closure.product(np.full(len(shares), 2.0)))).astype(int)
@@ -207,7 +207,7 @@ def best_shares(
 
 
 def shrunk_score(_goal: Goal, _belief: Belief, family: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
-    """The score if inference shrinks the noise of every set as the belief has it."""
+    """The score if inference shrinks the noise of every set by the belief."""
     del already
     return family.score
 
@@ -247,7 +247,7 @@ def _bought(goal: Goal, family: ViewShares, precisions: Floats) -> Floats:
 
 
 def _scores(goal: Goal, belief: Belief, bought: Floats, already: Floats) -> tuple[float, float]:
-    """The score if nothing shrinks the noise of a measured set, and if all is shrunk as the belief has it."""
+    """The score if nothing shrinks the noise of a measured set, and if all noise is shrunk by the belief."""
     unshrunk = replace(belief, scale=np.where(bought > 0, np.inf, belief.scale))
     errors = (np.minimum(each.errors(already + bought), 1e300) for each in (unshrunk, belief))
     first, second = (goal.score(goal.errors(each)) for each in errors)

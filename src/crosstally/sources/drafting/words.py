@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-# What the name of a column says it may be. Names are only hints: values decide where they can.
+# The meaning that a column's name suggests. Names are only hints: values decide where they can.
 
 
 _WORD = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+")
@@ -100,7 +100,7 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
-# The order of labels: months, sizes, grades and ranges have one; other texts stand as in a dictionary.
+# The order of labels: months, sizes, grades and ranges have one; other texts are sorted as in a dictionary.
 
 
 _SCALES = tuple(
