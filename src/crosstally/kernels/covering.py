@@ -152,7 +152,7 @@ def greedy_blocks(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         binomials: The table of binomial coefficients.
         uncovered: One for each subset still to be covered; used up.
         blocks: The result, one block a row, -1 after its end; its width limits the block.
-        seed: Of the choice between equals.
+        seed: Seed of the choice between equals.
 
     Returns:
         How many blocks were made; -1 when there is no room for all.

@@ -34,7 +34,7 @@ def split_step(  # noqa: PLR0917 (a kernel gets arrays)
     """Clip each view, remember what that changed, and add up what the views want of the coefficients.
 
     Args:
-        coefficients: Of all sets of attributes.
+        coefficients: Coefficients of all sets of attributes.
         places: For each view where its coefficients stand.
         factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers, and back.
         sizes: How many values each attribute of the views has.
