@@ -32,11 +32,11 @@ _MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio
 
 
 Amount = str | float | Fraction | Decimal
-"""What may be given as an epsilon, a delta or a rho: ``exact`` reads its decimal text."""
+"""Types accepted as an epsilon, a delta or a rho: ``exact`` reads the decimal text."""
 
 
 def fraction_of_text(text: object) -> Fraction | None:
-    """The number that a text says, exactly: a decimal or a fraction in ASCII digits; None when it says none.
+    """The exact number in a text, a decimal or a fraction in ASCII digits; None if it is not one.
 
     Every amount that is read from a file or from the command line comes through here. Python alone would take ``1_0``,
     blanks and the digits of other scripts, and would fill the memory with ``1e30000000``.
@@ -53,7 +53,7 @@ def fraction_of_text(text: object) -> Fraction | None:
 
 
 def exact(number: object, field: str) -> Fraction:
-    """The positive fraction that the decimal text of a number says.
+    """The positive fraction equal to the decimal text of a number.
 
     >>> 10 * exact(0.1, "epsilon")
     Fraction(1, 1)
@@ -97,7 +97,7 @@ def decimal_text(fraction: Fraction) -> str:
 
 
 def _powers(number: int, prime: int) -> tuple[int, int]:
-    """How often a prime divides a number, and what is left of it."""
+    """How often a prime divides a number, and the remaining factor."""
     times = 0
     while number % prime == 0:
         number //= prime
@@ -114,7 +114,7 @@ def float_above(fraction: Fraction) -> float:
 
 
 class Neighbours(StrEnum):
-    """Which data sets must be hard to tell apart.
+    """The neighbour relation: which data sets must be hard to distinguish.
 
     You can pass its text instead of the member: every function with an argument ``neighbours`` converts it before
     it compares. Compare with ``==``: a text is never identical (``is``) to a member.
@@ -180,7 +180,7 @@ class Budget:
 
     @property
     def amount(self) -> Fraction:
-        """What there is to spend: epsilon when pure, otherwise rho."""
+        """The amount to spend: epsilon when pure, otherwise rho."""
         if self.rho is not None:
             return self.rho
         assert self.epsilon is not None
@@ -255,7 +255,7 @@ def _best_order(log_rho: float, log_inverse: float) -> float:
 
 @lru_cache(maxsize=256)
 def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A rho whose zCDP guarantee implies (epsilon, delta), as large as can be had in steps of 2^-40 of epsilon."""
+    """A rho whose zCDP guarantee implies (epsilon, delta), the largest in steps of 2^-40 of epsilon."""
     low, high = 0, _RHO_STEPS
     while high - low > 1:
         middle = (low + high) // 2
@@ -268,7 +268,7 @@ def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far one unit can move an answer: in L1, and in squared L2 (so that both are exact)."""
+    """The sensitivity of an answer to one unit: in L1, and in squared L2 (so that both are exact)."""
 
     l1: int
     l2_squared: int
@@ -294,8 +294,8 @@ _NOISE_KINDS = frozenset(each.value for each in NoiseKind)
 class Noise:
     """Integer noise: P(k) is proportional to exp(-|k| / scale) or exp(-k^2 / (2 scale^2)).
 
-    Gumbel noise is not added to what is published: it is on the scores of a choice, of which the largest is told. So
-    the candidate of score s is chosen with a probability proportional to exp(s / scale).
+    Gumbel noise is not added to published numbers but to the scores of a choice; only which score is largest is
+    published. So the candidate of score s is chosen with a probability proportional to exp(s / scale).
 
     >>> round(Noise(NoiseKind.LAPLACE, 1.0).variance, 4), round(Noise(NoiseKind.GAUSSIAN, 10.0).variance, 4)
     (1.8413, 100.0)
@@ -325,7 +325,7 @@ class Noise:
         return max(2 * sum(k**2 * w for k, w in enumerate(weights, 1)) / (1 + 2 * sum(weights)), _LEAST_VARIANCE)
 
     def cost(self, sensitivity: Sensitivity) -> Fraction:
-        """What it costs to answer with this noise: epsilon for Laplace and Gumbel, rho for Gaussian. Exact."""
+        """The privacy cost of an answer with this noise: epsilon for Laplace and Gumbel, rho for Gaussian. Exact."""
         scale = Fraction(self.scale)
         if self.kind is NoiseKind.GUMBEL:
             return 2 * sensitivity.l1 / scale

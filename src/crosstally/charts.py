@@ -19,7 +19,7 @@ from crosstally.schema import Attribute, Schema
 MOST_DRAWN = 3  # one along the axis, one in colours, one in panels: there is no place for a fourth
 MAX_BARS = 1_000  # more bars than the picture's width has pixels cannot be distinguished
 PALETTE = ("#3A86C2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#999999")
-"""Colours that the colour-blind can tell apart, after Okabe and Ito; lines show on the blue."""
+"""Colours that colour-blind readers can distinguish, after Okabe and Ito; lines are visible on the blue."""
 
 INK, FAINT, GRID = "#222222", "#666666", "#E6E6E6"
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
@@ -31,9 +31,9 @@ _SUFFIXES = (".svg", ".png", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which attribute, by position, runs along the axis, which is told by colour, which by small charts of its own.
+    """Which attribute, by position, runs along the axis, which one is shown by colour, and which one by small charts.
 
-    ``across`` says whether bars lie; where it is None they do if their labels are too long to stand side by side.
+    ``across`` says whether bars are horizontal; if None, they are when their labels are too long to stand side by side.
     ``quantity`` is what their length means.
     """
 
@@ -82,7 +82,7 @@ def bar_chart(
         interval: The low and high end of the interval around each, where its sides differ, instead of a half width.
         caption: Where the table comes from.
         width: How wide the bars may spread, in pixels; small charts share it.
-        across: Whether bars lie; None leaves that to their labels.
+        across: Whether bars are horizontal; None decides by the length of labels.
         quantity: What the numbers are, where they were computed from counts: a share, a difference.
     """
     _check(schema, width)
@@ -169,7 +169,7 @@ def _bars(altair: Any, schema: Schema, part: Roles, known: bool, width: int) -> 
 
 
 def _label_axis(altair: Any, attribute: Attribute, position: int, across: bool) -> Any:
-    """Labels in the schema's order; beside horizontal bars their title stands above them."""
+    """Labels in the schema's order; for horizontal bars their title is above them."""
     above = {"titleAngle": 0, "titleAlign": "right", "titleAnchor": "end", "titleX": -8, "titleY": -10}
     place = above if across else {"labelAngle": 0}
     axis = altair.Axis(title=attribute.name, labelLimit=_LABEL_SPACE, ticks=False, labelPadding=8, **place)

@@ -1,6 +1,6 @@
-"""Whether what was given to a public call is of the right kind: one line says what it must be, and what it is.
+"""Type checks for arguments of public calls, and imports of optional packages.
 
-Packages that not everyone needs, imported where they are used.
+An error says in one line what the argument must be and what was given, or which extra has to be installed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS: Mapping[Any, str] = {
 
 
 def check_kind(given: object, kind: Any, what: str, error: type[CrosstallyError] = QueryError) -> None:
-    """Raise unless this is of a kind, which is a class.
+    """Raise unless this is an instance of a class.
 
     >>> check_kind("sex", str, "name")
     >>> check_kind(3, str, "name")
@@ -39,7 +39,7 @@ def check_kind(given: object, kind: Any, what: str, error: type[CrosstallyError]
 
 
 def is_whole(given: Any, least: float = -inf, most: float = inf, *, numpy: bool = False) -> TypeGuard[int]:
-    """Whether this is a whole number within limits; True and False are none. Of numpy's only where that is said.
+    """Whether this is a whole number within limits; True and False are not. Numpy's numbers count only if asked for.
 
     >>> is_whole(3, 1), is_whole(0, 1), is_whole(True), is_whole(3.0)
     (True, False, False, False)
@@ -49,7 +49,7 @@ def is_whole(given: Any, least: float = -inf, most: float = inf, *, numpy: bool 
 
 
 def is_number(given: object, *, numpy: bool = False) -> TypeGuard[float]:
-    """Whether this is a number; True and False are none. Of numpy's only where that is said.
+    """Whether this is a number; True and False are not. Numpy's numbers count only if asked for.
 
     >>> is_number(0.5), is_number(float("nan")), is_number(True), is_number("1")
     (True, True, False, False)
@@ -58,7 +58,7 @@ def is_number(given: object, *, numpy: bool = False) -> TypeGuard[float]:
 
 
 def several(given: object, what: str) -> Iterable[Any]:
-    """What was given, which must be a list or anything else that is gone through; a text is not."""
+    """The argument, which must be a list or another iterable; a text is refused."""
     if isinstance(given, str | bytes):
         raise QueryError(f"{what} must be a list, got one text")
     check_kind(given, Iterable, what)
@@ -81,7 +81,7 @@ def names_in(given: Iterable[object]) -> tuple[str, ...]:
 
 
 def optional(module: str, *, extra: str, package: str | None = None) -> Any:
-    """A module of an optional package; raises the line that installs it when it is not there.
+    """A module of an optional package; if it is not installed, the error says how to install it.
 
     Args:
         module: What to import.

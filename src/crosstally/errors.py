@@ -37,11 +37,11 @@ _LONGEST, _LAST = 1_000, 250  # letters of a message, and those of its end that 
 
 
 OTHER_VERSION = "it was made by a newer version, or by a development version: make it again"
-"""Said of a file whose format has another number."""
+"""The message about a file whose format has a different number."""
 
 
 class CrosstallyError(Exception):
-    r"""The root of every error a user can cause. What it says is one line, whatever the names that it quotes hold.
+    r"""The root of every error a user can cause. Its message is one line, whatever the quoted names contain.
 
     >>> print(CrosstallyError("unknown attribute 'a\nb'"))
     unknown attribute 'a\x0ab'
@@ -93,9 +93,9 @@ class OutsideValueError(SourceError):
 
 
 class AmbiguousNumbersError(SourceError):
-    """Every number of a column fits two readings, such as 21.740: nobody but the steward knows which is right.
+    """Every number of a column fits two readings, such as 21.740: only the steward knows which is right.
 
-    ``columns`` are the names of all such columns, for whoever can be asked.
+    ``columns`` are the names of all such columns.
     """
 
     def __init__(self, columns: Sequence[str], where: str, how_to_say: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 MOST_ROWS = 60
-"""Rows that a notebook shows of one table; how many more there are is said."""
+"""Rows of one table that a notebook shows; the number of further rows is stated."""
 
 
 def html_table(

@@ -1,7 +1,7 @@
-"""JSON as every file of crosstally is read: what one reader understands, every other reader must understand too.
+"""Strict JSON for every file of crosstally, so that all readers understand the same.
 
-The standard library takes the last of two fields of one name, and numbers that are none. A schema whose second
-``"unit": null`` takes back the first protects other people than the reviewer saw; so both are refused, everywhere.
+The standard library takes the last of two fields with one name, and NaN and infinities. A schema whose second
+``"unit": null`` overrides the first protects a different unit than the reviewer saw; so both are refused everywhere.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class JsonError(ValueError):
 
 
 def read_json(text: str | bytes, *, finite: bool = True) -> Any:
-    """The value that a JSON text says.
+    """The value of a JSON text.
 
-    Where ``finite`` is false, numbers of any size are taken, and NaN: a row on somebody's device must not be refused
-    for what it holds, since a refusal tells.
+    Where ``finite`` is false, numbers of any size and NaN are accepted: a row on a person's device must not be refused
+    because of its values, since the refusal would reveal them.
 
     >>> read_json('{"unit": {"id": "person"}, "unit": null}')
     Traceback (most recent call last):

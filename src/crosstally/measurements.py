@@ -1,6 +1,6 @@
 """Confidential counts, and the noisy measurements of them: the two sides of ``privacy.measure``.
 
-What a release's answers are, and how they show themselves, is in ``answers``; nothing that privacy rests on needs it.
+Answers of a release and their presentation are in ``answers``, on which nothing that privacy rests on depends.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import PublicCounts, Schema
 
 PUBLIC = "public"
-"""The origin of counts that nobody measured: the steward asserted them as public."""
+"""The origin of counts that were not measured: the steward asserted them as public."""
 
 _LEAST_ERROR = 0.01
-"""The standard error of public counts that are exact: far below any noise, and above what rounding would notice."""
+"""The standard error of exact public counts: far below any noise, and above rounding errors."""
 
 
 def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
-    """A copy that nobody can change."""
+    """A read-only copy."""
     copy = np.array(array, dtype=dtype, order="C")
     copy.setflags(write=False)
     return copy
@@ -39,7 +39,7 @@ def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
 class ExactTable:
     """Confidential counts, one cell for each combination of the attributes' values, or of ``groups`` of values.
 
-    It prints without its counts and cannot be pickled; only ``privacy.measure`` makes something publishable of it.
+    It prints without its counts and cannot be pickled; only ``privacy.measure`` derives publishable values from it.
 
     >>> from crosstally.schema import Attribute
     >>> ExactTable(Schema([Attribute("sex", ["Female", "Male"])]), np.array([3, 4]))
@@ -139,9 +139,9 @@ def public_counts(schema: Schema) -> tuple[Measurement, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What a release tells about a private choice: the tables to choose from, the number of the one chosen, the noise.
+    """The published part of a private choice: the candidate tables, the index of the chosen one, and the noise.
 
-    It says nothing about counts that inference could use. ``weight`` is the largest weight over their common
+    It holds nothing about counts that inference could use. ``weight`` is the largest weight over their common
     denominator, by which one row moves a score. ``origin`` names the ledger entry.
     """
 
@@ -167,7 +167,7 @@ class Chosen:
 
     @classmethod
     def of(cls, measurement: Measurement) -> Chosen:
-        """What may be told of an answered choice."""
+        """The published part of an answered choice."""
         assert isinstance(measurement.query, Choice)
         assert measurement.noise is not None
         tables, number = measurement.query.candidates, int(measurement.values)

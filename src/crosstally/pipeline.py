@@ -62,18 +62,18 @@ def release(
         source: A path, a folder, a glob, a list of paths, a table of pandas, Polars, DuckDB, PyArrow or Spark, a
             ``SparkTable``, a ``Database``, ``Parts`` counted for the plan, or an object of your own that yields batches
             (``sources.source.YieldsBatches``). It is read once, whatever the plan.
-        schema: The attributes to publish. Beside a plan only where it has a reading, which a plan does not hold.
+        schema: The attributes to publish. Beside a plan only where it has a reading, which is not part of a plan.
         epsilon: The privacy budget; with ``delta`` it is approximate, alone it is pure.
         delta: See epsilon.
         rho: The budget under zero-concentrated privacy, instead of epsilon.
         workload: The tables that matter most.
         strategy: What to measure: "auto", a name, or a strategy with its options.
-        neighbours: Which tables must be hard to tell apart: "add-remove" or "replace". A plan fixes this too.
+        neighbours: Which data sets must be hard to distinguish: "add-remove" or "replace". A plan fixes this too.
         objective: What planning minimises: "tables", the errors of tables of every order, or "cells", the weighted sum
             of the variances of all cells of the workload, as in the papers.
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
-        plan: An approved plan, run exactly as it stands, instead of schema, budget, workload and strategy.
-        ledger: Where the spend is recorded. Without one the total over several releases is yours to keep.
+        plan: An approved plan, run without changes, instead of schema, budget, workload and strategy.
+        ledger: Where the spend is recorded. Without one you must keep track of the total over several releases.
         key: A name for this release in the ledger. The same key and plan give the same numbers again, for free.
         reading: How the source is written, where neither its names nor the schema's reading show it.
         progress: Called with the number of bytes read so far; never with a number of rows, which is confidential.
@@ -99,7 +99,7 @@ def release(
 def _planned(
     source: Any, schema: Schema | None, proposal: Proposal, ledger: Ledger | None, strategies: Sequence[Strategy]
 ) -> Plan:
-    """The plan that is chosen for a schema; parts are refused, which were counted for a plan."""
+    """The plan chosen for a schema; parts are refused, since they were counted for a given plan."""
     from crosstally.sources import source_of
 
     if schema is None or source_of(source).needs_plan:
@@ -132,16 +132,16 @@ def run(
     from crosstally.sources import Reading, source_of, unit_column
 
     _check(plan, rows)
-    found = source_of(source)
-    if found.needs_plan:
+    resolved = source_of(source)
+    if resolved.needs_plan:
         _check_one_stage(plan)
-    found = found.for_plan(plan)
+    resolved = resolved.for_plan(plan)
     rows = rows_known(plan.schema, rows)
     counted = _with_reading(plan, schema)
     unit = unit_column(counted)
-    joins = found.joins(unit)
+    joins = resolved.joins(unit)
     if rows is not None or plan.schema.public_counts():
-        found.check_all_rows(unit)
+        resolved.check_all_rows(unit)
     key = uuid.uuid4().hex if key is None else key
     if not isinstance(ledger, Ledger):
         ledger = _open(ledger, plan)
@@ -154,10 +154,10 @@ def run(
         neighbours=plan.neighbours,
         unit=plan.schema.unit,
         rows=rows,
-        rows_are_units=found.rows_are_units,
+        rows_are_units=resolved.rows_are_units,
         joins=joins,
     )
-    people = _Rows(found, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
+    people = _Rows(resolved, counted, reading=reading or Reading(), work_dir=work_dir, progress=progress)
     with closing(people):
         stages, measured = _bought(plan, people, ledger, keys, promise)
     if stages:
@@ -173,7 +173,7 @@ def run(
 def _bought(
     plan: Plan, people: _Rows, ledger: Ledger, keys: Sequence[str], promise: Statement
 ) -> tuple[list[Plan], tuple[Measurement, ...]]:
-    """The stages of a plan that were measured, one after the other, and what they got.
+    """The stages of a plan that were measured, in order, with their measurements.
 
     Each is rehearsed before it is charged. A later one that cannot be planned or published is left out: what was paid
     for until then is a release by itself.
@@ -232,7 +232,7 @@ def count_part(
     shared out if there are at least n, and otherwise rows by their number. Nothing is spent.
 
     Args:
-        source: The whole source, the same for all shares, to which nobody writes until all are counted.
+        source: The whole source, the same for all shares, which must not change until all are counted.
         path: The file to write.
         plan: The approved plan, of one stage.
         share: Which share, such as "3/8".
@@ -256,14 +256,14 @@ def count_part(
     _check(plan, None)
     _check_one_stage(plan)
     counted, written = _with_reading(plan, schema), reading or Reading()
-    found = source_of(source)
-    exact, seen = count_share(found, counted, plan.tables, place, reading=written, progress=progress)
+    resolved = source_of(source)
+    exact, seen = count_share(resolved, counted, plan.tables, place, reading=written, progress=progress)
     origin = PartOrigin(
         plan=plan_digest(plan),
         reading=RowEncoding.of(counted, written).digest,
         source=seen,
-        rows_are_units=found.rows_are_units,
-        joins=found.joins(unit_column(counted)),
+        rows_are_units=resolved.rows_are_units,
+        joins=resolved.joins(unit_column(counted)),
     )
     write_part(Path(path), exact, place, origin)
 
@@ -290,10 +290,10 @@ def _belongs_to_another(key: str) -> KeyReusedError:
 
 
 def _next(ledger: Ledger, keys: Sequence[str], seen: Sequence[Measurement]) -> Plan | None:
-    """The stage after the one that the first key has bought: as it stands in the ledger, or else planned now.
+    """The stage after the one that the first key paid for: from the ledger, or else planned now.
 
-    A stage that was charged before is never planned again: another version of a rule, or a number of rows that was not
-    given then, might ask for something else under the same key.
+    A stage that was charged before is never planned again: a different version of a rule, or a number of rows that was
+    not given then, might ask for something else under the same key.
     """
     key, following = keys
     stage, stored = ledger.plan(key), ledger.plan(following)
@@ -358,13 +358,13 @@ class _Rows:
         return RowEncoding.of(self.schema, self.reading).digest
 
     def close(self) -> None:
-        """Let go of what was kept."""
+        """Release the kept rows."""
         if self._encoded is not None:
             self._encoded.close()
 
 
 def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
-    """What the plan's requests got: now, or when the same key asked before."""
+    """The measurements for the plan's requests: drawn now, or stored when the same key was used before."""
     from crosstally.privacy.measure import measure_counted
     from crosstally.sources import note_reading
 

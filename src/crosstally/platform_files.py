@@ -1,7 +1,7 @@
-"""What operating systems do differently: locks, modes, names, folders and limits. Of the library nobody else asks.
+"""Differences between operating systems: locks, modes, names, folders and limits. No other module asks for the system.
 
-Linux and macOS have all of it. Windows has neither ``flock`` nor POSIX modes nor folders that can be opened; each
-function says what it does there. ``local/client/`` stands alone, to be copied to a device, and uses none of this.
+Linux and macOS have all of these. Windows has no ``flock``, no POSIX modes and no folders that can be opened; each
+function says what it does there. ``local/client/``, which is copied to devices on its own, does not use this module.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def try_lock(descriptor: int) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Let go of a lock; closing is not enough, since a forked child may have the descriptor too."""
+    """Release a lock; closing is not enough, since a forked child may have the descriptor too."""
     if fcntl is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def after_fork_in_child(function: Callable[[], None]) -> None:
-    """Have a function called in every forked child; nothing forks where this cannot be asked for (Windows)."""
+    """Register a function to be called in every forked child; without effect where nothing forks (Windows)."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
 
@@ -105,9 +105,9 @@ def name_new_file(new: Path, path: Path) -> None:
 
 
 def check_room(folder: Path, start: int, size: int) -> None:
-    """Raise an OSError unless a file in the folder that ends at ``start`` could grow by so many bytes now.
+    """Raise an OSError unless a file in the folder that ends at ``start`` could grow by this many bytes now.
 
-    A file without a name is given the room and goes away again. Where the system cannot reserve, it is written.
+    The space is reserved in an unnamed file, which is then deleted. Where the system cannot reserve, it is written.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
         if hasattr(os, "posix_fallocate"):
@@ -142,11 +142,11 @@ def writing(path: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def whole_file(path: str | Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to that takes the name once all of it is on the disk. Of one that failed nothing is left.
+    """A file to write to that gets its name once all of it is on disk. If writing fails, nothing is left.
 
-    Every output goes through here. A private one is its owner's alone (mode 600) from the start, even in place of one
-    that was not; where there are no modes (Windows), it has the rights that its folder gives to new files. What is no
-    file, such as a pipe or /dev/stdout, is written to as it is.
+    Every output goes through here. A private file has mode 600 from the start, even when it replaces one that had not;
+    where there are no modes (Windows), it has the rights that its folder gives to new files. Anything that is not a
+    file, such as a pipe or /dev/stdout, is written to directly.
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -187,7 +187,7 @@ def write_text(path: str | Path, text: str, *, private: bool = False) -> None:
 
 
 def add_private_line(path: Path, line: str) -> None:
-    """Add a line to a text file that only its owner can read; it is made where there is none."""
+    """Add a line to a text file that only its owner can read; the file is created if needed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with open(descriptor, "a", encoding="utf-8") as file:  # noqa: PTH123 (a descriptor has no path)
         file.write(line)
@@ -204,15 +204,15 @@ def make_private_folder(folder: Path) -> None:
 
 
 def entries_are_safe(parent: Path) -> bool:
-    """Whether nobody else can rename what is ours in it: others do not write to it, or it is sticky, as /tmp is.
+    """Whether no other user can rename our files in a folder: others cannot write to it, or it is sticky, as /tmp is.
 
-    Always so where modes say nothing (Windows).
+    Always true where modes say nothing (Windows).
     """
     if not hasattr(os, "getuid"):
         return True
-    found = parent.stat()
-    guarded = not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or bool(found.st_mode & stat.S_ISVTX)
-    return guarded and found.st_uid in (0, os.getuid())
+    status = parent.stat()
+    guarded = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or bool(status.st_mode & stat.S_ISVTX)
+    return guarded and status.st_uid in (0, os.getuid())
 
 
 def is_ours_alone(folder: Path) -> bool:
@@ -220,20 +220,20 @@ def is_ours_alone(folder: Path) -> bool:
 
     Where modes say nothing (Windows), whether it is a folder and no link.
     """
-    found = folder.lstat()
+    status = folder.lstat()
     if not hasattr(os, "getuid"):
-        return stat.S_ISDIR(found.st_mode)
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    return ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        return stat.S_ISDIR(status.st_mode)
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return ours and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 # Processes
 
 
 def limit_process(memory: int, seconds: int) -> None:
-    """Limit this process for good: bytes of memory (its addresses), CPU time, no core file.
+    """Limit this process permanently: bytes of memory (its address space), CPU time, no core file.
 
-    macOS does not keep to the limit of memory, and Windows has no limits.
+    macOS does not enforce the memory limit, and Windows has no limits.
     """
     if resource is None:
         return

@@ -30,10 +30,10 @@ LIMITS: Mapping[Reliability, float] = {Reliability.GOOD: 0.165, Reliability.CARE
 """The largest coefficient of variation of each."""
 
 THRESHOLDS = (LIMITS[Reliability.GOOD], LIMITS[Reliability.CARE])
-"""The limits of published numbers, of which the poor ones are not told from noise: neither is to be used."""
+"""The limits for published numbers. Poor numbers and noise are not distinguished: neither should be used."""
 
 PUBLISHED = (Reliability.GOOD, Reliability.CARE, Reliability.POOR, Reliability.UNKNOWN)
-"""What published numbers can be: by how many thresholds they are above; the last where the error is not known."""
+"""Reliability of published numbers by the number of thresholds exceeded; the last where the error is not known."""
 
 SIGNS: Mapping[Reliability, str] = dict(zip(PUBLISHED, ("", "E", "F", "?"), strict=True))
 """The letters by which official statistics mark them."""

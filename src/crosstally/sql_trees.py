@@ -1,8 +1,8 @@
-"""A closed world for trees of SQL: what is not listed is not understood, and is found before anything is read.
+"""An allowlist for SQL trees: whatever is not listed is not understood, and is detected before anything is read.
 
 sqlglot says what a statement means by the class of a node and by its arguments, and a new version may say in an
 argument what an older one said in a class: ``x NOT LIKE p`` was ``Not(Like(x, p))`` and is ``Like(x, p, negate=True)``.
-Whoever looks at classes alone then answers the opposite question. So each user of a tree lists, for each class, the
+Code that looks at classes alone then answers the opposite question. So each user of a tree lists, for each class, the
 arguments that it understands. ``False`` is a value too: GROUP BY DISTINCT is ``Group(all=False)``.
 """
 
@@ -56,7 +56,7 @@ def not_understood(tree: Any, known: Known) -> Iterator[tuple[Any, str | None]]:
 
 
 def in_words(node: Any, argument: str | None = None) -> str:
-    """What a node is, or an argument of it, in words of SQL."""
+    """A node, or an argument of it, in words of SQL."""
     if argument is None:
         return _class_in_words(node)
     value = node.args[argument]

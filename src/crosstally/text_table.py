@@ -118,10 +118,10 @@ def cell_rows(
     across = len(schema.attributes) >= 2 and schema.shape[-1] <= MAX_ACROSS
     cells = rows * (schema.shape[-1] if across else 1)
     texts = _texts(values.ravel(), np.broadcast_to(std_error, values.shape).ravel(), quantity, interval, cells)
-    found = _rows(schema, texts, quantity, rows, across=1 if across else 0)
-    if across and _width(aligned([found[0], *found[1]], left=found[2])[0]) > width:
-        found = _rows(schema, texts, quantity, rows, across=0)
-    return found
+    layout = _rows(schema, texts, quantity, rows, across=1 if across else 0)
+    if across and _width(aligned([layout[0], *layout[1]], left=layout[2])[0]) > width:
+        layout = _rows(schema, texts, quantity, rows, across=0)
+    return layout
 
 
 def _texts(
@@ -171,5 +171,5 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """How many columns a terminal gives a text: none to combining marks, two to wide characters."""
+    """How many columns a text takes in a terminal: none for combining marks, two for wide characters."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

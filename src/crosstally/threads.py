@@ -1,8 +1,7 @@
-"""Work in threads, one for each core. Results come in the order of the work, whatever the number of threads.
+"""Threads: work in one thread per core, with results in the order of the work, and BLAS on one thread.
 
-Solve small systems of equations on one thread: BLAS would divide every step among threads that wait for each other.
-
-Sixty questions of a notebook, each with a fit of some hundred solves of up to 60 unknowns, took several times as long
+Small systems of equations are solved on one thread, since BLAS would divide every step among threads that wait for each
+other: sixty questions of a notebook, each a fit of some hundred solves of up to 60 unknowns, took several times as long
 with eight threads on two cores as with one. Large systems gain from threads and keep them.
 """
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 
-# Pieces of work that wait for each thread beside the one it works on. One is enough to keep it busy; more would hold
+# Pieces of work queued for each thread in addition to the current one. One is enough to keep it busy; more would hold
 # more rows in memory. Results do not depend on it.
 _WAITING = 1
 
@@ -38,11 +37,11 @@ def most_threads() -> int:
 
 
 def in_order(work: Callable[[T], R], pieces: Iterable[T], *, threads: int | None = None) -> Iterator[R]:
-    """What the work makes of each piece, in the order of the pieces.
+    """The result of the work for each piece, in the order of the pieces.
 
-    The pieces are drawn in the caller's thread while others work on earlier ones. The work must leave the interpreter's
-    lock for most of its time, as compiled kernels, numpy and Arrow do. The first piece that fails, in their order, ends
-    it with its error; once that is raised no thread works on.
+    The pieces are drawn in the caller's thread while others work on earlier ones. The work must release the
+    interpreter's lock for most of its time, as compiled kernels, numpy and Arrow do. The first piece that fails, in
+    their order, ends the iteration with its error; no thread is working any more when that is raised.
 
     Args:
         work: A function that may run in several threads at once.

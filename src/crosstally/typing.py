@@ -1,4 +1,4 @@
-"""The arrays that numerical code passes around, by one name each."""
+"""Names for the types of arrays in numerical code."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class Workload:
         used: set[str] = set()
         for table in self.tables:
             used.update(table)
-            if len(used) == len(schema.names):  # a million tables over all attributes: a few of them tell
+            if len(used) == len(schema.names):  # a million tables over all attributes: a few of them suffice
                 break
         return tuple(name for name in schema.names if name in used)
 
@@ -203,7 +203,7 @@ class Workload:
 
 
 def check_workload(given: object) -> None:
-    """Raise unless this is a workload, or None: a list of tables, most of all, is none."""
+    """Raise unless this is a workload, or None; a list of tables is not a workload."""
     if given is not None and not isinstance(given, Workload):
         what = type(given).__name__
         raise WorkloadError(f'workload must be a Workload, got {what}: say Workload([("sex",), ("sex", "age")])')
@@ -227,7 +227,7 @@ def _tables(schema: Schema, least: int, most: int) -> tuple[tuple[str, ...], ...
 
 
 def _held(schema: Schema, k: int) -> Iterable[tuple[str, ...]]:
-    """The tables over k attributes of at most ``MAX_CELLS`` cells: nobody can read others."""
+    """The tables over k attributes of at most ``MAX_CELLS`` cells: larger ones cannot be read."""
     tables = combinations(schema.names, k)
     if math.prod(sorted(schema.shape)[-k:]) <= MAX_CELLS:
         return tables

@@ -97,8 +97,8 @@ CENTRAL = (
     ),
     Mutant(
         "plans/joint_cost.py",
-        "    if schema.may_drop:\n        found",
-        "    if False:\n        found",
+        "    if schema.may_drop:\n        distinct",
+        "    if False:\n        distinct",
         "plans/test_linear_cost.py::test_the_cost_is_the_largest_over_all_neighbours",
     ),
     Mutant(

@@ -24,12 +24,11 @@ Five points, blocks of two, every point covered:
 >>> _partition(5, 2).blocks(lambda *_: ())
 [(0,), (1, 2), (3, 4)]
 
-The table of designs found by search, in ``found.txt``.
-
-A line holds points, size, cover, the number of blocks, the length of the cycles of a permutation of the points, and
-base blocks, a character for each point. The design is the base blocks with all their images under the powers of the
-permutation; where those are more than the number, without what :func:`covers.tidied` can spare. The permutation moves
-the points in consecutive cycles; points left over at the end stay. A cycle length of 1 is a design without a symmetry.
+The table of designs found by search is ``found.txt``. A line holds points, size, cover, the number of blocks, the
+length of the cycles of a permutation of the points, and base blocks, a character for each point. The design is the base
+blocks with all their images under the powers of the permutation; where those are more than the number, without what
+:func:`covers.tidied` can spare. The permutation moves the points in consecutive cycles; points left over at the end
+stay. A cycle length of 1 is a design without a symmetry.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ class Found:
     def from_base(cls, base: Sequence[Sequence[int]], *, points: int, size: int, cover: int, cycle: int) -> Found:
         """A design from its base blocks."""
         words = " ".join("".join(_CHARACTERS[point] for point in sorted(block)) for block in base)
-        found = cls(points=points, size=size, cover=cover, number=0, cycle=cycle, base=words)
-        number = len(found.blocks())
+        design = cls(points=points, size=size, cover=cover, number=0, cycle=cycle, base=words)
+        number = len(design.blocks())
         return cls(points=points, size=size, cover=cover, number=number, cycle=cycle, base=words)
 
 
@@ -113,13 +112,13 @@ def rotated(subsets: NDArray[np.int64], points: int, cycle: int) -> NDArray[np.i
 
 def orbits_of(base: Sequence[Sequence[int]], points: int, cycle: int) -> Blocks:
     """The base blocks and all their images under the powers of the rotation."""
-    found: dict[tuple[int, ...], None] = {}
+    images: dict[tuple[int, ...], None] = {}
     for block in base:
         image = np.array(block)
         for _ in range(cycle):
-            found.setdefault(tuple(sorted(image.tolist())))
+            images.setdefault(tuple(sorted(image.tolist())))
             image = rotated(image, points, cycle)
-    return tuple(found)
+    return tuple(images)
 
 
 def orbit_numbers(points: int, cover: int, cycle: int) -> NDArray[np.int64]:
@@ -151,7 +150,7 @@ _SPLIT_POINTS = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Construction:
-    """A way to make a design: its kind, how many blocks it makes at most, and what makes them of smaller designs.
+    """A way to make a design: its kind, its largest number of blocks, and how they are made of smaller designs.
 
     Some of the blocks may be shorter or cover nothing new.
     """
@@ -163,7 +162,7 @@ class Construction:
 
 @dataclass(frozen=True, slots=True)
 class SmallerDesign:
-    """A design of a geometry or of the table; points that are too many are left out by who asks for it."""
+    """A design of a geometry or of the table; the caller removes points that are too many."""
 
     points: int
     width: int
@@ -246,7 +245,7 @@ def _split(points: int, size: int, cover: int, first: int, shares: Sequence[int]
 
 
 def constructions(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:
-    """Every construction that applies; ``best`` tells the sizes of smaller designs."""
+    """Every construction that applies; ``best`` gives the sizes of smaller designs."""
     # Trivial cases first: nothing else is as small there
     if cover == 0 or size >= points:
         yield _subsets(points, min(points, size) if cover else 0)
@@ -330,31 +329,31 @@ def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Constru
 @lru_cache
 def _geometries(cover: int) -> tuple[SmallerDesign, ...]:
     """Every geometry of flats and circles within the limits, and every design of the table."""
-    found: list[SmallerDesign] = []
+    designs: list[SmallerDesign] = []
     # Any t points are in a flat of dimension t - 1: q^(t - 1) points of affine, (q^t - 1) / (q - 1) of projective space
     flat = cover - 1
     for q, dimension in itertools.product(prime_powers(_MAX_WIDTH), range(cover, _MAX_DIMENSION)):
         number = q ** (dimension - flat) * _subspaces(dimension, flat, q)
-        found.append(SmallerDesign(q**dimension, q**flat, number, partial(_rows, affine_flats, dimension, q, flat)))
+        designs.append(SmallerDesign(q**dimension, q**flat, number, partial(_rows, affine_flats, dimension, q, flat)))
         points, width = (q ** (dimension + 1) - 1) // (q - 1), (q**cover - 1) // (q - 1)
         number = _subspaces(dimension + 1, cover, q)
-        found.append(SmallerDesign(points, width, number, partial(_rows, projective_flats, dimension, q, flat)))
+        designs.append(SmallerDesign(points, width, number, partial(_rows, projective_flats, dimension, q, flat)))
     for q, degree in itertools.product(prime_powers(_MAX_WIDTH), (2, 3)):
         # Inversive geometry: any three points of the line over GF(q^degree) are on one circle of q + 1 points
         number = math.comb(q**degree + 1, 3) // math.comb(q + 1, 3)
         if cover == 3 and q > 2:
-            found.append(SmallerDesign(q**degree + 1, q + 1, number, partial(_rows, circles, q, degree)))
+            designs.append(SmallerDesign(q**degree + 1, q + 1, number, partial(_rows, circles, q, degree)))
     if cover == 3:
-        found.append(SmallerDesign(22, 6, 77, _hexads))
+        designs.append(SmallerDesign(22, 6, 77, _hexads))
     if cover == 4:
-        found += [
+        designs += [
             SmallerDesign(23, 7, 253, partial(_rows, golay_words, 2)),
             SmallerDesign(11, 5, 66, partial(_rows, golay_words, 3)),
         ]
-    found += [
+    designs += [
         SmallerDesign(one.points, one.size, one.number, one.blocks) for one in designs_found() if one.cover == cover
     ]
-    return tuple(one for one in found if one.width <= _MAX_WIDTH and one.number <= _MAX_BLOCKS)
+    return tuple(one for one in designs if one.width <= _MAX_WIDTH and one.number <= _MAX_BLOCKS)
 
 
 def _rows(geometry: Callable[..., NDArray[np.int64]], *parameters: int) -> RawBlocks:

@@ -1,9 +1,7 @@
-"""Blocks that cover: verification, and what can be left out of them.
+"""Covering designs: verification, removal of what is redundant, and search (greedy, and annealing from fixed seeds).
 
 Subsets of ``cover`` points are numbered by colexicographic rank, the sum of binomials C(x_i, i + 1) over the points
 x_0 < x_1 < ... .
-
-Designs found by search: greedy, and simulated annealing from fixed seeds.
 """
 
 from __future__ import annotations
@@ -34,17 +32,17 @@ class Room:
 
     @classmethod
     def of_points(cls, points: int, size: int) -> Room:
-        """Room for so many points."""
+        """Room for this many points."""
         return cls(np.ones(points), size)
 
     @classmethod
     def of_cells(cls, sizes: Sequence[int], max_cells: int) -> Room:
-        """Room for points whose sizes multiply to at most so many cells, fewer than 2^31."""
+        """Room for points whose sizes multiply to at most this many cells, fewer than 2^31."""
         return cls(np.log2(np.array(sizes, dtype=np.float64)), math.log2(max_cells) + 1e-11)
 
 
 def schonheim_bound(points: int, size: int, cover: int) -> int:
-    """A number of blocks that no design stays below (Schönheim 1964).
+    """A lower bound on the number of blocks of a design (Schönheim 1964).
 
     >>> schonheim_bound(32, 8, 2), schonheim_bound(8, 4, 3)
     (20, 14)
@@ -67,7 +65,7 @@ def binomial_table(points: int, cover: int) -> NDArray[np.int64]:
 
 def subset_ranks(blocks: Sequence[Sequence[int]], cover: int) -> list[NDArray[np.int64]]:
     """For each block the ranks of its subsets; blocks must be sorted."""
-    found: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(blocks)
+    of_blocks: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(blocks)
     points = max((block[-1] for block in blocks if block), default=0)
     binomials = binomial_table(points, cover)
     by_length: dict[int, list[int]] = {}
@@ -82,8 +80,8 @@ def subset_ranks(blocks: Sequence[Sequence[int]], cover: int) -> list[NDArray[np
         for i in range(cover):
             ranks += binomials[rows[:, positions[:, i]], i + 1]
         for number, row in zip(numbers, ranks, strict=True):
-            found[number] = row
-    return found
+            of_blocks[number] = row
+    return of_blocks
 
 
 def uncovered(blocks: Sequence[Sequence[int]], points: int, cover: int) -> int:
@@ -157,7 +155,7 @@ def _holding(length: int, cover: int) -> NDArray[np.bool_]:
 
 
 def _merged(blocks: list[tuple[int, ...]], room: Room) -> list[tuple[int, ...]]:
-    """The blocks put together, longest first, each into the one that it shares most with."""
+    """The blocks merged, longest first, each into the one with which it shares most."""
     members = np.zeros((len(blocks), len(room.weights)))
     used, number = np.zeros(len(blocks)), 0
     for block in sorted(blocks, key=lambda b: (-len(b), b)):
@@ -249,10 +247,10 @@ def annealed(
     coldest: float = 0.15,
     seed: int = 1,
 ) -> Blocks | None:
-    """So many blocks that cover every subset (every orbit of subsets); None when none were found.
+    """Exactly ``number`` blocks that cover every subset (every orbit of subsets); None when none were found.
 
     Args:
-        number: Of blocks (of base blocks, with orbits).
+        number: Number of blocks (of base blocks, with orbits).
         points: How many points there are.
         size: Points of a block.
         cover: Points of a subset.
@@ -260,7 +258,7 @@ def annealed(
         steps: Changes proposed.
         hottest: The temperature at the start.
         coldest: The temperature at the end.
-        seed: Of start and proposals.
+        seed: Seed of start and proposals.
     """
     from crosstally.kernels.annealing import anneal_blocks
 
@@ -293,7 +291,7 @@ def selected(
     coldest: float = 0.25,
     seed: int = 1,
 ) -> tuple[int, ...] | None:
-    """The places of so many blocks of a pool that cover every subset; None when none were found.
+    """The places of ``number`` blocks of a pool that cover every subset; None when none were found.
 
     Args:
         pool: Sorted blocks, all of one length.
@@ -303,7 +301,7 @@ def selected(
         steps: Swaps proposed.
         hottest: The temperature at the start.
         coldest: The temperature at the end.
-        seed: Of start and proposals.
+        seed: Seed of start and proposals.
     """
     from crosstally.kernels.annealing import anneal_selection
 

@@ -1,6 +1,7 @@
-"""Covering designs: the smallest that the constructions, the table of designs found and the search give.
+"""The smallest covering design from constructions, the table of known designs, and search.
 
-Views of mixed sizes: attributes with many cells share their views with fewer others.
+``covering_design`` limits the attributes of a view, ``covering_views`` its cells: an attribute with many cells then
+shares its views with fewer others.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _CLOSE = 1.25
 _STEP = 20  # sizes of smaller designs are computed at multiples of this, so that recursion is not deep
 # Limits time: the most subsets that greedy search covers; with several seeds a hundredth of it.
 _GREEDY_SUBSETS = 200_000
-_GREEDY_SEEDS = 4  # random orders of a greedy search, of which the best is kept. Chosen; more take longer
+_GREEDY_SEEDS = 4  # random orders of a greedy search; the best is kept. Chosen; more take longer
 
 
 @lru_cache(maxsize=256)
@@ -81,7 +82,7 @@ def covering_design(attributes: int, size: int, cover: int) -> Blocks:
 
 
 def design_if_known(make: Callable[..., Blocks], *numbers: int | Sequence[int]) -> Blocks:
-    """The views of ``covering_design`` or ``covering_views``; none where no design of few enough views is known."""
+    """The views of ``covering_design`` or ``covering_views``; empty where no design of few enough views is known."""
     try:
         return make(*numbers)
     except PlanError:
@@ -89,7 +90,7 @@ def design_if_known(make: Callable[..., Blocks], *numbers: int | Sequence[int]) 
 
 
 def _bound(attributes: int, size: int, cover: int, asked: str) -> int:
-    """A number of views that no design stays below; raises if that is too many."""
+    """A lower bound on the number of views of a design; raises if that is too many."""
     bound = schonheim_bound(attributes, size, cover)
     if bound > MAX_VIEWS:
         raise _too_many_views(f"a design of at least {bound:,} views is needed", asked)
@@ -139,12 +140,12 @@ def _ranked(points: int, size: int, cover: int) -> tuple[tuple[int, Construction
     """The construction of each kind that makes the smallest design with its size, smallest first."""
     for fewer in range(_STEP, min(points, 6 * _STEP), _STEP):
         best_count(fewer, size, cover)  # from below, so that no recursion goes deep
-    found = [(option.number, option) for option in constructions(points, size, cover, best_count)]
-    fewest = min(count for count, _ in found)
+    options = [(option.number, option) for option in constructions(points, size, cover, best_count)]
+    fewest = min(count for count, _ in options)
     if cover > 1:
-        found += [(option.number, option) for option in weighted(points, size, cover, fewest)]
+        options += [(option.number, option) for option in weighted(points, size, cover, fewest)]
     best: dict[str, tuple[int, Construction]] = {}
-    for pair in sorted(found, key=lambda pair: pair[0]):
+    for pair in sorted(options, key=lambda pair: pair[0]):
         best.setdefault(pair[1].kind, pair)
     return tuple(best.values())
 
@@ -166,7 +167,7 @@ def _made(points: int, size: int, cover: int) -> Blocks:
 # The largest number of cells that kernels multiply up to: products fit int64, and no larger table can be counted.
 _LARGEST_LIMIT = 2**31
 _MIXED_SUBSETS = 2_000  # limits time: up to this many subsets, several random orders are searched
-_MIXED_SEEDS = 16  # random orders of a greedy search, of which the best is kept. Chosen; more take longer
+_MIXED_SEEDS = 16  # random orders of a greedy search; the best is kept. Chosen; more take longer
 
 
 def covering_views(sizes: Sequence[int], max_cells: int, cover: int) -> Blocks:
@@ -216,14 +217,14 @@ def _views(sizes: tuple[int, ...], limit: int, cover: int) -> Blocks:
     _bound(points, max(widest, cover), cover, asked)
     order = sorted(range(points), key=lambda attribute: -sizes[attribute])
     ordered = tuple(sizes[attribute] for attribute in order)
-    found = min(
+    best = min(
         _options(ordered, limit, cover),
         key=lambda views: (len(views), sum(_cells(view, ordered) for view in views)),
         default=None,
     )
-    if found is None:
+    if best is None:
         raise _too_many_views("no design of few enough views is known", asked)
-    views = tuple(sorted(tuple(sorted(order[point] for point in view)) for view in found))
+    views = tuple(sorted(tuple(sorted(order[point] for point in view)) for view in best))
     if uncovered(views, points, cover) or max(_cells(view, sizes) for view in views) > limit:
         raise RuntimeError(f"the design made for {asked} is not one")
     return views

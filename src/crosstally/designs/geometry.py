@@ -1,10 +1,9 @@
 """Blocks of finite geometries: flats of affine and projective spaces, circles, orthogonal arrays, Witt designs.
 
-Each function gives an array with one block a row; points are 0, 1, 2, ... .
+Each function returns an array with one block a row; points are 0, 1, 2, ... .
 
-Finite fields: addition and multiplication tables of GF(q).
-
-Elements are 0 .. q - 1; the digits of an element in base p are the coefficients of a polynomial over GF(p).
+Finite fields GF(q) are addition and multiplication tables. Elements are 0 .. q - 1; the digits of an element in base p
+are the coefficients of a polynomial over GF(p).
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class Field:
     @cached_property
     def inverse(self) -> NDArray[np.int64]:
         """The inverse of each element; 0 for 0."""
-        found = np.argmax(self.times == 1, axis=1)
-        return np.where(np.arange(self.order) == 0, 0, found)
+        inverses = np.argmax(self.times == 1, axis=1)
+        return np.where(np.arange(self.order) == 0, 0, inverses)
 
     def subfield(self, order: int) -> tuple[int, ...]:
         """The elements x with x^order = x."""

@@ -1,4 +1,4 @@
-"""Generated rows: nobody's, so that truth may stand beside an answer.
+"""Generated rows. They belong to no real person, so true counts may be shown beside an answer.
 
-Every generator takes its ``numpy.random.Generator`` and gives the rows as an Arrow table together with their schema.
+Every generator takes a ``numpy.random.Generator`` and returns the rows as an Arrow table together with their schema.
 """

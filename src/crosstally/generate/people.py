@@ -1,8 +1,7 @@
 """Generated people: a small causal model of nine attributes, for the demo and for comparisons.
 
-How many rows: the number asked for, and rows drawn again from those of a table.
-
-Synthetic rows with labels: what can be handed on in place of the rows that nobody may see.
+The module also checks the number of rows asked for, resamples the rows of a table, and turns codes into synthetic rows
+with labels, which can be shared in place of confidential rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from crosstally.schema import Attribute, Schema
 
 @dataclass(frozen=True, slots=True)
 class _Trait:
-    """One arrow-head of the causal model: its labels, and for each cause the weights that cause gives them.
+    """One variable of the causal model: its labels, and for each cause the weights that the cause gives them.
 
     A cause's table has one row for each of its values. The weights of all causes are multiplied, so a row of equal
     numbers says that a value has no influence.

@@ -1,7 +1,7 @@
-"""Compiled inner loops: private functions that get arrays and write arrays; the public function beside each validates.
+"""Compiled inner loops: private functions from arrays to arrays, each with a public function that validates its input.
 
-Numba compiles a kernel when it is first imported on a machine, and keeps the result. The first kernel that is not found
-there is noted in the log ``crosstally.kernels``, which the command line shows and the library keeps to itself.
+Numba compiles a kernel when it is first imported on a machine, and caches the result. The first kernel that is not in
+the cache is logged to ``crosstally.kernels``; the command line shows that log, the library does not.
 """
 
 import logging
@@ -19,15 +19,15 @@ COMPILING = (
 
 
 class _FirstCompilation(event.Listener):  # type: ignore[misc]
-    """Notes the first kernel that is compiled; numba does not tell of those that it finds compiled."""
+    """Logs the first kernel that is compiled; numba does not report those that it finds compiled."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.logged = False
 
     def on_start(self, compilation: event.Event) -> None:
         kernel = compilation.data["dispatcher"].py_func
-        if not self.told and kernel.__module__.startswith(f"{__name__}."):  # and no function of the program around
-            self.told = True
+        if not self.logged and kernel.__module__.startswith(f"{__name__}."):  # and no function of the program around
+            self.logged = True
             logging.getLogger(__name__).info(COMPILING)
 
     def on_end(self, compilation: event.Event) -> None:

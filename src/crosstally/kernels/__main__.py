@@ -1,4 +1,4 @@
-"""``python -m crosstally.kernels``: compile every kernel now, so that nobody waits for it later."""
+"""``python -m crosstally.kernels``: compile every kernel now, so that no later call has to wait for it."""
 
 from importlib import import_module
 from pkgutil import iter_modules

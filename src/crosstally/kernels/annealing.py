@@ -65,7 +65,7 @@ def anneal_blocks(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         points: How many points there are.
         cover: Points of a subset.
         temperatures: One for each step.
-        seed: Of the proposals.
+        seed: Seed of the proposals.
     """
     state, missing = seed, int((counts == 0).sum())
     number = binomials[blocks.shape[1] - 1, cover - 1]
@@ -108,7 +108,7 @@ def _swap(old: Integers, new: Integers, counts: Integers) -> int:
 
 @njit("int64(int64[::1], int64, int64[::1], int64[::1], int64[::1])", cache=True)
 def _relist(ranks: Integers, number: int, counts: Integers, missing: Integers, where: Integers) -> int:
-    """Bring the list of uncovered subsets up to date for these; how many it holds."""
+    """Update the list of uncovered subsets for these; returns how many it holds."""
     for rank in ranks:
         if counts[rank] == 0 and where[rank] < 0:
             missing[number], where[rank] = rank, number
@@ -140,7 +140,7 @@ def anneal_selection(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         selected: Blocks selected; changed in place.
         counts: How often the selection covers each subset; changed in place.
         temperatures: One for each step.
-        seed: Of the proposals.
+        seed: Seed of the proposals.
     """
     state = seed
     missing, where = np.empty(len(counts), np.int64), np.full(len(counts), -1)

@@ -109,7 +109,7 @@ def _find_partner(i: int, clusters: Clusters, partners: Partners) -> None:
 def _unite(  # noqa: PLR0917
     i: int, j: int, sets: NDArray[np.uint64], cells: Floats, state: Floats, root: int
 ) -> None:
-    """One set becomes the union of two, the other goes."""
+    """One set becomes the union of two; the other is removed."""
     state[i, _CELLS] *= state[j, _CELLS] / _shared_cells(i, j, sets, cells)
     state[i, _WEIGHT] += state[j, _WEIGHT]
     state[i, _COST] = (state[i, _CELLS] * state[i, _WEIGHT]) ** (1 / root)
@@ -120,7 +120,7 @@ def _unite(  # noqa: PLR0917
 
 @njit(inline="always")
 def _look_around(i: int, j: int, clusters: Clusters, partners: Partners) -> None:
-    """Increases change for a union i alone: find its best partner, whether it is that of others, and who lost j."""
+    """Only increases of the union i change: find its best partner, the sets it is best for, and those that lost j."""
     sets, cells, state, limits = clusters
     best, partner, known = partners
     number, most, root, window = len(sets), limits[_MOST_CELLS], int(limits[_ROOT]), int(limits[_WINDOW])
@@ -154,8 +154,8 @@ def merge_order(  # noqa: PLR0917
 ) -> int:
     """Merge sets until that has become far from the best on the way, or none may be merged; the number of merges.
 
-    Each set knows its best partner. When a partner is merged away, what was known is a bound that is looked at again
-    only when it is the lowest of all.
+    Each set knows its best partner. When a partner is merged away, the known increase becomes a bound, which is
+    computed again only when it is the lowest of all.
 
     Args:
         sets: A row of bits for each set, 64 attributes a word; changed.

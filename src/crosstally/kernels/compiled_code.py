@@ -1,6 +1,6 @@
 """Where compiled kernels are kept: beside their sources or in the user's cache, else in a private temporary folder.
 
-Compiled code is loaded and run, so whoever can write to that folder can run anything in our name.
+Compiled code is loaded and run, so anyone who can write to that folder can run any code as this user.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -19,9 +19,9 @@ from crosstally.platform_files import entries_are_safe, is_ours_alone, make_priv
 
 
 def find_place() -> None:
-    """Let numba keep compiled code in a private temporary folder if it finds no place of its own.
+    """Let numba keep compiled code in a private temporary folder if it finds no other place.
 
-    That is so in a read-only tree without a home. A folder named by NUMBA_CACHE_DIR is numba's own business.
+    That happens in a read-only tree without a home. A folder named by NUMBA_CACHE_DIR is left to numba.
     """
     if _has_place():
         return

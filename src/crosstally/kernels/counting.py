@@ -1,9 +1,9 @@
-"""Counting: codes of a batch of rows in, counts of many tables out.
+"""Counting: from the codes of a batch of rows to counts of many tables.
 
-Tables are outermost, so that the histogram of one stays in the nearest cache; rows go by in blocks, so that their keys
-do too. The loops that must become vector instructions stand in functions of their own: inside the larger one they do
-not. The three kernels leave the interpreter's lock (``nogil``): several threads count at once, each into counts of its
-own.
+The outermost loop is over tables, so that one histogram stays in the nearest cache; rows are processed in blocks, so
+that their keys stay there too. Loops that must be vectorised are separate functions, since the compiler does not
+vectorise them inside the larger one. The three kernels release the interpreter's lock (``nogil``): several threads
+count at once, each into its own counts.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -139,7 +139,7 @@ def count_weighted(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     offsets: Integers,
     counts: Integers,
 ) -> None:
-    """The same for rows that each stand for as many as ``weights`` say, of which there are as many as rows."""
+    """The same for weighted rows: row i stands for ``weights[i]`` rows."""
     keys = np.empty(_BLOCK, np.uint32)
     rows = weights.size
     for table in range(starts.size - 1):

@@ -117,7 +117,7 @@ def _unrank(block: Integers, rank: int, points: int, cover: int, binomials: Inte
 def _best_point(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     block: Integers, length: int, sizes: Integers, room: int, gains: Integers, weights: Floats, state: np.uint64
 ) -> int:
-    """The point outside the block of most gain for its weight that has room; -1 when none gains."""
+    """The point outside the block with the largest gain for its weight that has room; -1 when none gains."""
     best, score, ties = -1, 0.0, 0
     for point in range(len(sizes)):
         if gains[point] == 0 or sizes[point] > room or (block[:length] == point).any():
@@ -152,7 +152,7 @@ def greedy_blocks(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         binomials: The table of binomial coefficients.
         uncovered: One for each subset still to be covered; used up.
         blocks: The result, one block a row, -1 after its end; its width limits the block.
-        seed: Of the choice between equals.
+        seed: Seed of the choice between equals.
 
     Returns:
         How many blocks were made; -1 when there is no room for all.

@@ -1,4 +1,4 @@
-"""Tables that have some given coefficients and no negative cell: of greatest entropy, or of least squares.
+"""Nonnegative tables with given coefficients, by maximum entropy or by least squares.
 
 u_z is a product over axes of Helmert's vectors: u_0 = 1, and u_j is 1 below j, -j at j, 0 above. With f = sum theta_z
 u_z the table is exp(f) / Z, or the positive part of f over the number of cells. Newton's method minimises the dual
@@ -8,14 +8,14 @@ u_z the table is exp(f) / Z, or the positive part of f over the number of cells.
 over theta, with C cells. weight_z is the product of j (j + 1), the squared length of u_j, over the axes with j > 0, so
 that the ridge softens all coefficients alike in orthonormal contrasts; for the total it is 1, or what the caller gives.
 
-Products stay in the basis (u_j u_k = u_j for 0 < j < k) but for squares, so the Hessian is no matrix product: every
-entry is one number of a transform of p that is widened by the squares of each axis (for two values u_1^2 = 1: nothing
-is added, and the entry is the Walsh coefficient of z xor w).
+Products other than squares stay in the basis (u_j u_k = u_j for 0 < j < k), so the Hessian needs no matrix product:
+every entry is one number of a transform of p that is widened by the squares of each axis (for two values u_1^2 = 1:
+nothing is added, and the entry is the Walsh coefficient of z xor w).
 
 In symbols, with cells x = 1..C, K constraints z (``places`` among the C coefficients of a table of these ``sizes``) and
 targets c_z, the table p solves one of
 
-    greatest entropy   max -sum p log p,       or   least squares   min sum (C p)^2 / (2 C),
+    maximum entropy    max -sum p log p,       or   least squares   min sum (C p)^2 / (2 C),
     subject to   sum_x u_z(x) p(x) = c_z,     p >= 0,
 
 each constraint softened by the ridge. The gradient of the dual is E_p[u_z] - c_z + ridge weight_z theta_z, its Hessian
@@ -24,12 +24,12 @@ The ridge runs from 1e-4 down to 1e-10 times the largest target, or 1 (``_follow
 have no exact solution, and theta then grows as 1 / ridge.
 
 A table is done when, at the smallest ridge that can be reached, the slope along Newton's step, twice the decrease of
-the dual that it promises, is at most 1e-12, or rounding leaves no slope (``_follow``). Where nothing converges, the
-ridge that is told is infinite, and the table is not to be used.
+the dual that it promises, is at most 1e-12, or rounding leaves no slope (``_follow``). Without convergence the ridge
+returned is infinite, and the table must not be used.
 
-Arrays of work: vectors (8, K), cells (3, C), wide (2, widened cells: two rooms that ``widen`` uses in turn), and the
-Hessian (K, K) or room for conjugate gradients (5, K); the rows are named below. For one attribute of two values u_0 = 1
-and u_1 = +1, -1: the target 0.4 for z = 1 gives p = 0.7, 0.3.
+Work arrays: vectors (8, K), cells (3, C), wide (2, widened cells: two buffers that ``widen`` alternates), and the
+Hessian (K, K) or buffers for conjugate gradients (5, K); the rows are named below. For one attribute of two values u_0
+= 1 and u_1 = +1, -1: the target 0.4 for z = 1 gives p = 0.7, 0.3.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -143,7 +143,7 @@ def dot(first: Floats, second: Floats) -> float:
 
 @njit("float64(float64[::1], float64[::1])", cache=True)
 def _normalise(table: Floats, slopes: Floats) -> float:
-    """Greatest entropy: p = exp(f) / Z in place of f, its derivative (but for the constraint on the sum), and log Z."""
+    """Maximum entropy: p = exp(f) / Z in place of f, its derivative (without the constraint on the sum), and log Z."""
     # The largest f is taken off before exponentials: no overflow, and log Z = top + log(sum)
     top = table[0]
     for f in table:
@@ -296,7 +296,7 @@ def _start(vectors: Floats, places: Integers, sizes: Integers) -> None:
 Problem = tuple[int, Integers, Integers, NDArray[np.int32]]
 """The law, places, sizes and products, see ``solve_tables``."""
 Work = tuple[Floats, Floats, Floats, Floats]
-"""The arrays of work (module docstring)."""
+"""The work arrays (module docstring)."""
 
 
 @njit(inline="always")  # a level of calls less halves the time to compile
@@ -392,7 +392,7 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
     targets (tables, K), tables (tables, C), ridges (tables), weights (K); products (K, K) says where in the widened
     transform E[u_i u_j] stands, or is (0, 0).
-    Tables of greatest entropy have a total of 1; it is not among their targets. Without products no matrix is made.
+    Maximum entropy tables have a total of 1; it is not among their targets. Without products no matrix is built.
     """
     number = len(places)
     rows = number if len(products) else _SEARCH_VECTORS

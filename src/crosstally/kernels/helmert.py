@@ -1,4 +1,4 @@
-"""Tables to inner products with products of Helmert's vectors in whole numbers, and back.
+"""Tables to inner products with products of Helmert's vectors (scaled to whole numbers), and back.
 
 u_0 = (1, ..., 1) and u_j = (1, ..., 1, -j, 0, ..., 0) with j ones. The function of coefficient z on the cells of a
 table is the product of u_(z_i) over its axes.
@@ -62,7 +62,7 @@ def project(values: Floats, sizes: Integers) -> None:
 
 @njit("void(float64[::1], int64[::1], int64)", cache=True)
 def expand_abreast(values: Floats, sizes: Integers, abreast: int) -> None:
-    """As ``expand``, of several tables at once: (cells, tables), flat. To the last bit what each would become alone.
+    """As ``expand``, of several tables at once: (cells, tables), flat. Bit by bit the same as one table at a time.
 
     Additions are the same; whole rows of them are next to each other, which processors do several at a time.
     """
@@ -82,7 +82,7 @@ def expand_abreast(values: Floats, sizes: Integers, abreast: int) -> None:
 
 @njit("void(float64[::1], int64[::1], int64)", cache=True)
 def project_abreast(values: Floats, sizes: Integers, abreast: int) -> None:
-    """As ``project``, of several tables at once: (cells, tables), flat. To the last bit what each alone becomes."""
+    """As ``project``, of several tables at once: (cells, tables), flat. Bit by bit the same as one table at a time."""
     stride = abreast
     for axis in range(len(sizes) - 1, -1, -1):
         size = sizes[axis]

@@ -1,4 +1,4 @@
-"""One step towards tables that agree and have no negative cell, for all views of one shape."""
+"""One step towards consistent nonnegative tables, for all views of one shape."""
 
 # mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations
@@ -34,7 +34,7 @@ def split_step(  # noqa: PLR0917 (a kernel gets arrays)
     """Clip each view, remember what that changed, and add up what the views want of the coefficients.
 
     Args:
-        coefficients: Of all sets of attributes.
+        coefficients: Coefficients of all sets of attributes.
         places: For each view where its coefficients stand.
         factors: What turns a coefficient of a view into one of Helmert's vectors in whole numbers, and back.
         sizes: How many values each attribute of the views has.

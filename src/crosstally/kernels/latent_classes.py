@@ -31,7 +31,7 @@ def _sum(numbers: Floats) -> float:
 def share_out(  # noqa: PLR0917 (a kernel gets arrays)
     weights: Floats, values: Floats, cells: NDArray[np.int32], counts: Floats, class_sums: Floats, value_sums: Floats
 ) -> None:
-    """Share each cell's count out among the classes, and add what each class gets to its sums.
+    """Divide each cell's count among the classes, and add the part of each class to its sums.
 
     Cells are in the order of their values, so that neighbours begin with the same ones: products of these are kept, one
     for each axis, and what cells with the same beginning got is added up once. Half of the time of cell by cell.

@@ -1,7 +1,8 @@
-"""Reports drawn and counted in bulk: random words in, answers out.
+"""Reports of the local model, drawn and counted in bulk from random words.
 
-Words are uniform 32-bit numbers. A whole number below n is the upper half of word x n, words whose lower half is below
-2^32 mod n being left out, which makes it exact. Functions return how many words they used, or -1 where words ran out.
+Words are uniform 32-bit numbers. A whole number below n is the upper half of word x n; words whose lower half is below
+2^32 mod n are rejected, which makes it exactly uniform. Functions return the number of words used, or -1 where words
+ran out.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -40,7 +41,7 @@ def count_masks(groups: Integers, masks: Answers, starts: Integers, cells: Integ
 
 @njit("Tuple((int64, int64))(uint32[::1], int64, int64)", cache=True)
 def below(words: Words, used: int, number: int) -> tuple[int | np.int64, int]:
-    """A whole number below another one, and how many words are used then; both -1 where there is none left."""
+    """A uniform whole number below another one, and the number of words used then; both -1 if none are left."""
     n = np.uint64(number)
     reject = (np.uint64(1) << _HALF) % n
     while used < len(words):

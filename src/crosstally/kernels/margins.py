@@ -1,4 +1,4 @@
-"""The table of greatest entropy with given margins, nearly, without a matrix: Newton's method in cells of margins.
+"""Approximate maximum entropy table with given margins: Newton's method over cells of margins, without a matrix.
 
 A table p of total 1 has K cells; L numbers are the cells of its margins over some sets of axes, one set after the
 other. With A the 0-1 matrix that adds p up to these margins, and t the margins wanted, the dual over L numbers
@@ -7,9 +7,9 @@ lambda is
     log sum exp(A' lambda) - lambda t + (ridge / 2) |theta(lambda)|^2,
 
 where theta(lambda) are the coefficients of the function A' lambda in orthonormal contrasts, without the total. Its
-Hessian A (diag p - p p') A' + ridge R is never made: conjugate gradients need it times a vector, and that is a spread
-over the table and a sum back. The diagonal of A diag(p) A' is the margin of p itself; divided by it (which is one step
-of raking) the system has eigenvalues of at most the number of margins.
+Hessian A (diag p - p p') A' + ridge R is never built: conjugate gradients need its product with a vector, which is a
+spread over the table and a sum back. The diagonal of A diag(p) A' is the margin of p itself; divided by it (which is
+one step of raking) the system has eigenvalues of at most the number of margins.
 
 A table is (rows, width): its last axes together are the width. Sets of axes are of two kinds. A *free* one has none of
 the last axes: a row has one number of it. The others are made *wide* by the rest of the last axes: a row has ``width``
@@ -250,7 +250,7 @@ def _search(ridge: float, places: Places, blocks: Blocks, work: Work) -> None:
 def fit_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     ridge: float, tolerance: float, most_steps: int, places: Places, blocks: Blocks, work: Work
 ) -> int:
-    """How many steps it took from lambda to the minimum of the dual; minus that when it was not reached.
+    """The number of steps from lambda to the minimum of the dual; negative when it was not reached.
 
     Lambda stands in row 0 of the vectors and the margins wanted in row 1. Afterwards the table stands in the last
     array, and by how much it misses the coefficients wanted in row 0 of the coefficients.

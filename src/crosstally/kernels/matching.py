@@ -1,4 +1,4 @@
-"""Texts into codes: each compared with the one label that it may be, eight bytes at a time."""
+"""Texts to codes: each text is compared with its one candidate label, eight bytes at a time."""
 
 # mypy: disable-error-code="untyped-decorator, no-any-return"
 from __future__ import annotations

@@ -116,7 +116,7 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         counts: How many rows are in each cell of all tables: (cells); changed.
         proposals: For each value of an attribute the probability with which it stands for itself when it is drawn
             evenly, and the value taken instead (Walker's alias method): (attributes, most values, 2).
-        seed: Of the proposals.
+        seed: Seed of the proposals.
     """
     state, taken, tables = seed, 0, int(moves.max()) + 1 if len(moves) else 0
     # Reused for every row: its place, and for each move of an attribute the cell and the log-weight after it

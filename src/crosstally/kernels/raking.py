@@ -34,7 +34,7 @@ def independent_guesses(coefficients: Floats, places: Integers, factors: Floats,
     """For each view the table of independent attributes that has its total and its one-way tables.
 
     Args:
-        coefficients: Of all sets of attributes, one after the other; those of order 0 and 1 are used.
+        coefficients: Coefficients of all sets of attributes, one after the other; those of order 0 and 1 are used.
         places: (views, cells): where in ``coefficients`` coefficient z of each view stands; z counts like cells, the
             last attribute fastest, so z = x stride_a has value x on axis a and 0 on the others.
         factors: (cells): what turns coefficient z of a view into that of Helmert's vectors in whole numbers.
@@ -145,7 +145,7 @@ def pair_guesses(  # noqa: PLR0917 (a kernel gets arrays)
     """The guesses raked to all two-way tables of their views: nearly the maximum entropy tables with these pairs.
 
     Args:
-        coefficients: Of all sets of attributes, one after the other; those of order 0 to 2 are used.
+        coefficients: Coefficients of all sets of attributes, one after the other; those of order 0 to 2 are used.
         places: (views, cells), as for independent guesses.
         factors: (cells), as for independent guesses.
         sizes: How many values each attribute of the views has.
@@ -191,7 +191,7 @@ def _sweep(table: Floats, wanted: Floats, places: NDArray[np.int32], starts: Int
 def rake_to_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     tables: Floats, wanted: Floats, places: NDArray[np.int32], starts: Integers, sweeps: int, close: float
 ) -> None:
-    """Scale each table, in place, until its margins are those wanted, nearly.
+    """Scale each table, in place, until its margins are nearly those wanted.
 
     Args:
         tables: (tables, cells).

@@ -1,4 +1,4 @@
-"""Search for views and their budgets: what least squares over them will say is the objective, exactly.
+"""Search for views and their budgets; the objective is the exact error of least squares over them.
 
 Random changes of the views are tried; one is kept only if it lowers the objective after tuning (descent). A view is a
 mask of attributes. With e the share of the whole budget that a view gets and c its cells, each residual B inside it is
@@ -79,9 +79,9 @@ def tuned_shares(  # noqa: PLR0917
     Args:
         members: For each view the sets it holds.
         lengths: How many they are.
-        cells: Of each view.
-        shares: Of each view, as many as there are views; changed.
-        importance: Of each set.
+        cells: Number of cells of each view.
+        shares: Share of each view; changed.
+        importance: Importance of each set.
         precision: Written: of each set.
         exponent: 2 under Laplace noise and 1 under Gaussian.
         steps: How many.
@@ -287,13 +287,13 @@ def descend(  # noqa: PLR0917
 
     Args:
         views: Masks, with room for more; changed.
-        shares: Of their budgets; changed.
+        shares: Shares of their budgets; changed.
         number: How many views there are at first; how many there are in the end is returned.
         sets: The masks of the sets that matter.
-        importance: Of each set.
+        importance: Importance of each set.
         logs: The logarithm of the number of cells of each attribute.
         limits: The most cells of a view, the exponent, and the effort: how often to look at a set.
-        state: Of the generator.
+        state: State of the generator.
     """
     # P, holders and objective are kept up to date; a change is made if, with other shares held, it is near the best
     room, most, exponent, effort = len(views), limits[0], int(limits[1]), limits[2]
@@ -341,7 +341,7 @@ def packed_views(tables: Integers, weights: Floats, logs: Floats, most: float, v
 
     Args:
         tables: Their masks; each view starts from the first that is in none.
-        weights: Of the tables.
+        weights: Weights of the tables.
         logs: The logarithm of the number of cells of each attribute.
         most: The logarithm of the most cells of a view; a table that is larger is a view by itself.
         views: Written: their masks.

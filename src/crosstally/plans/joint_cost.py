@@ -1,18 +1,18 @@
-"""What many noisy answers cost together, exactly: no unit can move all of them as far as it can move each.
+"""The exact joint cost of many noisy answers: no unit can move all of them as far as it can move each one.
 
 When one row is added, every table of cells and every contrast moves by the same amount whatever the row is, so their
 costs add up. When a row is replaced, only the set D of attributes in which it changes matters, and a query over B moves
-by an amount that depends on D and B alone. A difference of +-1 sums, for one, moves only if an odd number of its
+by an amount that depends on D and B alone. A difference of +-1 sums, for example, moves only if an odd number of its
 attributes change (Barak et al. 2007 take 2 for each; the largest odd number of them together is about half of all).
 
 The cost is the largest over D of a sum of functions of D inside B: with up to 24 attributes, Moebius inversion of each
 function and one zeta transform give the sum for every D; with more, where attributes can be exchanged, only how many of
 each kind change matters. Otherwise the sum of the single costs is used, which is never too low.
 
-Linear queries: the most that one unit can move all of them, not the sum of the most of each. Counts over disjoint rows,
-for one, cost no more together than one of them. Every combination of the values of the attributes that some query names
-is looked at, once for values that no query tells apart; where there are too many, queries are taken in groups that
-share attributes, whose costs are added, which is never too low.
+For linear queries the cost is the most that one unit can move all of them together: counts over disjoint rows cost no
+more than one of them. Every combination of values of the attributes that some query names is enumerated, values that no
+query distinguishes only once; where there are too many, queries are split into groups that share attributes, and the
+groups' costs are added, which is never too low.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Values = Mapping[str, NDArray[np.intp]]
 
 
 def linear_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """What the answers to linear queries cost together: epsilon when pure, otherwise rho. Never too low."""
+    """The joint cost of the answers to linear queries: epsilon when pure, otherwise rho. Never too low."""
     values = _values_told_apart(asked)
     groups = _linear_groups(asked, values)
     return sum((_linear_group_cost(group, schema, values, neighbours, pure=pure) for group in groups), Fraction(0))
 
 
 def _values_told_apart(asked: Sequence[Asked]) -> Values:
-    """For each attribute one value of each kind that the queries tell apart."""
+    """For each attribute one representative of each class of values that the queries distinguish."""
     factors: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
     for query, _ in asked:
         for term in query.terms:
@@ -73,7 +73,7 @@ def _cells(names: Sequence[str], values: Values) -> int:
 
 
 def _linear_groups(asked: Sequence[Asked], values: Values) -> Iterator[list[Asked]]:
-    """Queries in groups whose joint table can be looked at whole, those over the same attributes together."""
+    """Queries in groups whose joint table can be enumerated, those over the same attributes together."""
     by_attributes: dict[tuple[str, ...], list[Asked]] = defaultdict(list)
     for each in asked:
         by_attributes[each[0].attributes].append(each)
@@ -109,7 +109,7 @@ def _linear_group_cost(
 
 
 def _chosen(query: Linear, schema: Schema, values: Values) -> NDArray[np.int64]:
-    """What one row adds, for each combination of the values told apart of the query's own attributes."""
+    """What one row adds, for each combination of distinguished values of the query's own attributes."""
     return query.row_values(schema)[np.ix_(*(values[name] for name in query.attributes))]
 
 
@@ -172,10 +172,10 @@ def _columns(asked: Sequence[Asked], names: Sequence[str], schema: Schema, value
     sizes = [len(values[name]) for name in names]
     added = (_broadcast(_chosen(query, schema, values), query.attributes, names) for query, _ in asked)
     stacked = np.stack([np.broadcast_to(each, sizes).ravel() for each in added], axis=1)
-    found = np.unique(stacked, axis=0)
+    distinct = np.unique(stacked, axis=0)
     if schema.may_drop:
-        found = np.unique(np.vstack([found, np.zeros_like(found[:1])]), axis=0)
-    return found if len(found) <= _MAX_PAIRED else None
+        distinct = np.unique(np.vstack([distinct, np.zeros_like(distinct[:1])]), axis=0)
+    return distinct if len(distinct) <= _MAX_PAIRED else None
 
 
 def _largest_pair(columns: NDArray[np.int64], weights: Sequence[Fraction], *, pure: bool) -> Fraction:
@@ -222,9 +222,9 @@ _LARGEST = 2**61
 
 
 def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """What one answer costs by itself: epsilon when pure, otherwise rho.
+    """The cost of one answer by itself: epsilon when pure, otherwise rho.
 
-    Of rho Laplace noise costs epsilon^2 / 2, a choice epsilon^2 / 8: its loss has a range of epsilon, not of 2 epsilon.
+    In rho, Laplace noise costs epsilon^2 / 2 and a choice epsilon^2 / 8: its loss ranges over epsilon, not 2 epsilon.
     """
     cost = noise.cost(query.sensitivity(schema, neighbours))
     if pure or noise.kind is NoiseKind.GAUSSIAN:
@@ -233,10 +233,10 @@ def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbou
 
 
 def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """What all requests cost together: attained by some pair of neighbours where it can be computed, never too low.
+    """The joint cost of all requests: attained by some pair of neighbours where it can be computed, never too low.
 
-    Epsilon when pure, otherwise rho, of which Laplace noise costs epsilon^2 / 2. Linear queries are charged together,
-    and beside the others; so are each choice and each Kronecker query.
+    Epsilon when pure, otherwise rho, in which Laplace noise costs epsilon^2 / 2. The cost of linear queries together,
+    of each choice and of each Kronecker query is added to that of the others.
     """
     return groups_cost(grouped(requests, schema), schema, neighbours, pure=pure)
 
@@ -244,7 +244,7 @@ def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighb
 def groups_cost(
     groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
 ) -> Fraction:
-    """The same for requests in groups that are alike.
+    """The same for groups of similar requests.
 
     Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
     equal rows, or none.
@@ -255,32 +255,32 @@ def groups_cost(
     others = [group for group in groups if not isinstance(group.query, Linear)]
     tables = [group for group in others if group.query.is_table or group.query.is_symmetric]
     alone = [group for group in others if group not in tables]
-    beside = linear_cost(linear, schema, neighbours, pure=pure)
-    beside += _sum_of_single_costs(alone, schema, neighbours, pure=pure)
+    added = linear_cost(linear, schema, neighbours, pure=pure)
+    added += _sum_of_single_costs(alone, schema, neighbours, pure=pure)
     separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE or not tables:
-        return separate + beside
+        return separate + added
     largest = _largest_move(tables, schema, pure=pure)
     if largest is None:
-        return separate + beside
+        return separate + added
     together = largest * (schema.max_rows if pure else schema.max_rows**2)
     if schema.may_drop:
         together = max(together, _sum_of_single_costs(tables, schema, Neighbours.ADD_REMOVE, pure=pure))
-    return min(separate, together) + beside
+    return min(separate, together) + added
 
 
 def _sum_of_single_costs(
     groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
 ) -> Fraction:
-    each = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
-    return sum(each, Fraction(0))
+    costs = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
+    return sum(costs, Fraction(0))
 
 
 # The losses of one query
 
 
 _Group = tuple[NDArray[np.intp], NDArray[np.int64]]
-"""Queries that lose alike: their attributes, and the loss for each set of changed ones, in units."""
+"""Queries with the same losses: their attributes, and the loss for each set of changed ones, in units."""
 
 
 def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) -> Fraction | None:
@@ -289,8 +289,8 @@ def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) 
     if not moved:
         return Fraction(0)
     if all(group.query.is_table for group in moved):
-        each = (len(g) * _weight(g.noise, pure) * _distances(_moves(g.query, schema), g.noise, pure)[-1] for g in moved)
-        return sum(each, Fraction(0))
+        loss = (len(g) * _weight(g.noise, pure) * _distances(_moves(g.query, schema), g.noise, pure)[-1] for g in moved)
+        return sum(loss, Fraction(0))
     used = np.unique(np.concatenate([group.positions.ravel() for group in moved]))
     places = np.zeros(len(schema.names), np.intp)
     places[used] = np.arange(len(used))
@@ -339,9 +339,9 @@ def _unit(losses: Sequence[Fraction], requests: int) -> Fraction:
 
 
 def _moves(query: Query, schema: Schema) -> Moves:
-    found = query.moves(schema)
-    assert found is not None  # others are charged alone
-    return found
+    moves = query.moves(schema)
+    assert moves is not None  # others are charged alone
+    return moves
 
 
 def _distances(moves: Moves, noise: Noise, pure: bool) -> Sequence[int]:
@@ -406,7 +406,7 @@ def _losses_of(groups: Sequence[_Group], cases: NDArray[np.bool_]) -> NDArray[np
 def _cases(
     asked: Sequence[RequestGroup], schema: Schema, used: NDArray[np.intp], *, most: int
 ) -> NDArray[np.bool_] | None:
-    """Sets of changed attributes of which one stands for every other; None when there are too many.
+    """Representatives of all sets of changed attributes; None when there are too many.
 
     Attributes that can be exchanged without changing what is asked form a class; a set is known by how many of each
     class it holds.

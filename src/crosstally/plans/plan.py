@@ -49,7 +49,7 @@ class Forecast(Protocol):
 
     @property
     def errors(self) -> Mapping[tuple[str, ...], float]:
-        """Of each table of the workload."""
+        """The error of each table of the workload."""
 
     @property
     def covers(self) -> bool:
@@ -57,20 +57,20 @@ class Forecast(Protocol):
 
     @property
     def rms_error(self) -> float:
-        """Over all cells of the workload."""
+        """The error over all cells of the workload."""
 
     @property
     def order_errors(self) -> Mapping[int, float]:
-        """By the number of attributes of a table."""
+        """The error by the number of attributes of a table."""
 
     @property
     def score(self) -> float:
-        """By the objective of the plan."""
+        """The score by the objective of the plan."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be measured, for whom, at what cost. A plan file can be approved and then run exactly.
+    """What will be measured, for which workload, at what cost. A plan file can be approved and then run exactly.
 
     ``requests`` are those of the stage at hand. ``later`` has a rule for each stage after it. ``budget`` is that of all
     these stages together: what the rules leave of it is this stage's own. ``matrices`` are those of attributes that are
@@ -91,7 +91,7 @@ class Plan:
     forecaster: ClassVar[Callable[[Plan], Forecast] | None] = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.schema.public())  # how rows are read is its steward's alone
+        object.__setattr__(self, "schema", self.schema.public())  # how rows are read concerns the steward only
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "objective", Objective(self.objective))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
@@ -150,7 +150,7 @@ class Plan:
         return part_of(self.budget, 1 - self.share)
 
     def is_followed_by(self, stage: Plan) -> bool:
-        """Whether a plan may be the next stage of this one: about the same, with what is left, by the rules left."""
+        """Whether a plan may be the next stage of this one: same schema and neighbours, remaining budget and rules."""
         return (
             bool(self.later)
             and (stage.schema.identity(), stage.neighbours) == (self.schema.identity(), self.neighbours)
@@ -164,12 +164,12 @@ class Plan:
 
     @cached_property
     def groups(self) -> tuple[RequestGroup, ...]:
-        """The requests in groups that are alike."""
+        """The requests in groups of similar ones."""
         return grouped(self.requests, self.schema)
 
     @property
     def measuring(self) -> tuple[RequestGroup, ...]:
-        """The groups that measure something: a choice says which table is worth measuring, and no more."""
+        """The groups that measure something: a choice only says which table is worth measuring."""
         return tuple(group for group in self.groups if group.query.is_linear)
 
     @property
@@ -212,7 +212,7 @@ class Plan:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """The error to expect, filled in by planning (``strategies.forecast``); nothing that pays looks at it."""
+        """The expected error, filled in by planning (``strategies.forecast``); no charge depends on it."""
         if Plan.forecaster is None:
             raise PlanError("the error to expect of a plan is known where crosstally.strategies is imported")
         return Plan.forecaster(self)
@@ -224,7 +224,7 @@ class Plan:
 
     @property
     def covers(self) -> bool:
-        """Whether every table of the workload can be had without guessing."""
+        """Whether every table of the workload follows from the measurements."""
         return self.forecast.covers
 
     @property
@@ -313,9 +313,9 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """A plan from a JSON file."""
         try:
-            found = read_json_file(path)
-            _check_repeated(found)
-            return cls.from_dict(found)
+            content = read_json_file(path)
+            _check_repeated(content)
+            return cls.from_dict(content)
         except (OSError, JsonError) as error:
             reason = getattr(error, "strerror", None) or f"it {error}"
             raise PlanError(f"cannot read the plan {str(path)!r}: {reason}") from None
@@ -330,7 +330,7 @@ def spent_by(stages: Sequence[Plan]) -> Budget:
 
 
 def _check_repeated(given: object) -> None:
-    """Raise when a plan file asks for the same thing again and again, before any of it is looked at."""
+    """Raise when a plan file repeats the same request too often, before any of it is processed."""
     requests = given.get("requests") if isinstance(given, dict) else None
     if isinstance(requests, list) and len(requests) > _MOST_REPEATED:
         repeated = len(requests) - len(set(map(repr, requests)))

@@ -1,6 +1,7 @@
-"""What a plan asks for: queries with their noise, one by one or in groups that are alike.
+"""Requests and stages of a plan.
 
-Stages of a plan: the rule of each later one, the part of the budget that it gets, and its key in a ledger.
+A request is a query with its noise, or a group of similar queries with the same noise. A later stage has a rule, a part
+of the budget, and a key in the ledger.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Rule:
 
     @classmethod
     def from_dict(cls, given: object) -> Rule:
-        """A rule from its JSON. Whether anybody knows it is asked when it is run."""
+        """A rule from its JSON. Whether the rule is known is checked when it is run."""
         if not isinstance(given, Mapping) or set(given) != {"rule", "version", "parameters", "share"}:
             raise PlanError("each later stage must be an object with rule, version, parameters and share")
         return cls(given["rule"], given["version"], parameters=given["parameters"], share=given["share"])
@@ -116,10 +117,10 @@ def stage_key(key: str, stage: int) -> str:
 
 def stage_keys(key: str, known: Container[str]) -> tuple[str, ...]:
     """The keys of the stages of a release that are known, from the first to the last without a gap."""
-    found: list[str] = []
-    while (name := stage_key(key, len(found) + 1)) in known:
-        found.append(name)
-    return tuple(found)
+    keys: list[str] = []
+    while (name := stage_key(key, len(keys) + 1)) in known:
+        keys.append(name)
+    return tuple(keys)
 
 
 def cost_of_stages(key: str, costs: Mapping[str, Fraction]) -> Fraction:
@@ -170,7 +171,7 @@ class RequestGroup:
 
 
 class GroupedRequests(Sequence[Request]):
-    """Very many requests, held as groups: each by itself is made when somebody asks for it.
+    """Very many requests, held as groups: single requests are made on demand.
 
     Equal to the tuple of the same requests.
     """
@@ -207,26 +208,26 @@ class GroupedRequests(Sequence[Request]):
 
 
 def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, ...]:
-    """The requests in groups that are alike; raises when a query does not fit the schema."""
+    """The requests in groups of similar ones; raises when a query does not fit the schema."""
     if isinstance(requests, GroupedRequests):
         return requests.groups
-    found: dict[tuple[object, Noise], list[Query]] = {}
+    kinds: dict[tuple[object, Noise], list[Query]] = {}
     for request in requests:
         query = request.query
         alike = (query.along, schema.sizes(query.attributes)) if query.is_symmetric else query
-        found.setdefault((alike, request.noise), []).append(query)
-    _check_linear(found.values(), schema)
-    for queries in found.values():
+        kinds.setdefault((alike, request.noise), []).append(query)
+    _check_linear(kinds.values(), schema)
+    for queries in kinds.values():
         queries[0].shape(schema)
     known = schema.positions
     return tuple(
         RequestGroup(queries[0], noise, np.array([[known[name] for name in q.attributes] for q in queries], np.intp))
-        for (_, noise), queries in found.items()
+        for (_, noise), queries in kinds.items()
     )
 
 
 def _check_linear(alike: Iterable[Sequence[Query]], schema: Schema) -> None:
-    """Raise unless the linear queries can be looked at term by term and cell by cell: a short file may ask for many."""
+    """Raise unless all terms and cells of the linear queries can be visited: a short file may ask for many."""
     linear = ((query, len(queries)) for queries in alike if isinstance(query := queries[0], Linear))
     work = sum(times * len(q.terms) * math.prod(schema.sizes(q.attributes)) for q, times in linear)
     if work > _MAX_LINEAR:

@@ -1,8 +1,8 @@
-"""What is asked along an ordered attribute in place of its cells, as planning sees it.
+"""Queries along an ordered attribute that a workload asks in place of its cells, as planning sees them.
 
-A table of a workload over several attributes asks all products: along age every range and along sex every cell is for
-each sex the count of every range of ages. Only the Gram matrix W'W of what is asked and the number of its rows matter
-for planning, and of ranges both are known without writing them down.
+A table of a workload over several attributes asks all products: every range along age and every cell along sex is, for
+each sex, the count of every range of ages. Planning needs only the Gram matrix W'W of the queries and their number; for
+ranges both have closed forms.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from crosstally.typing import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskedAlong:
-    """What is asked along an attribute: W'W and the number of rows of W."""
+    """The queries along an attribute: W'W and the number of rows of W."""
 
     gram: Floats
     number: int
 
 
 def asked_along(asked: str | Sequence[Sequence[int]], size: int) -> AskedAlong:
-    """What is asked along an attribute of this size: ``ranges``, ``prefixes`` or rows.
+    """The queries along an attribute of this size: ``ranges``, ``prefixes`` or rows.
 
     A range from a to b holds the values j and k if a <= min(j, k) and b >= max(j, k); a prefix if it ends at or after
     max(j, k).

@@ -1,4 +1,4 @@
-"""A private choice: which of several tables is farthest from a reference, told by its number alone.
+"""A private choice: which of several tables is farthest from a reference. Only the index of the table is published.
 
 The score of table T is weight_T x (L1 distance of the counts from reference_T, minus penalty_T); the largest score plus
 Gumbel noise wins. Reference, weights and penalties are public, scores are confidential and never leave ``privacy``.
@@ -32,10 +32,10 @@ _MAX_PUBLIC = 2**60  # what reference and penalty may add to a score: the counts
 
 @dataclass(frozen=True, slots=True, init=False)
 class Choice(Query):
-    """Which of the candidates is farthest from the reference: the number of one of them, from 0 on.
+    """Which of the candidates is farthest from the reference: its index, from 0 on.
 
-    Noise is on whole scores: scores times the least common denominator of the weights, so that how far a unit moves
-    them is exact.
+    Noise is added to whole scores: scores times the least common denominator of the weights, so that their sensitivity
+    is exact.
 
     >>> Choice([("sex",), ("age",)], [[10, 10], [5, 5, 10]], weights=["1/2", "1/3"]).whole_weights
     (3, 2)
@@ -116,7 +116,7 @@ class Choice(Query):
         return ()
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-        """How far one unit can move any whole score: the largest weight times m, under replacement 2 m."""
+        """The sensitivity of any whole score: the largest weight times m, under replacement 2 m."""
         moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
         most = max(self.whole_weights) * moved * schema.max_rows
         return Sensitivity(most, most**2)

@@ -16,7 +16,7 @@ from crosstally.errors import QueryError
 from crosstally.schema import Attribute, Schema, canonical_text
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-# Limits time and memory: boxes without overlap, of which each is a term of a query. More are refused.
+# Limits time and memory: disjoint boxes, each a term of a query. More are refused.
 _MAX_BOXES = 1000
 _SHOWN_LABELS = 8  # labels that an error lists: it must stay one line
 _SHOWN_TEXT = 40  # characters of a text that an error repeats, and the most that are read as a number
@@ -33,7 +33,7 @@ class Condition(Protocol):
 
 
 def shown(text: object) -> str:
-    """What somebody typed, quoted, on one line and not too long."""
+    """A user's text, quoted, on one line and not too long."""
     given = str(text)
     return repr(given if len(given) <= _SHOWN_TEXT else given[: _SHOWN_TEXT - 3] + "...")
 
@@ -44,7 +44,7 @@ def where_in_text(position: int | None) -> str:
 
 
 def number_of_text(text: str) -> Decimal | None:
-    """The number that a text is, exactly; None when it is none."""
+    """The exact number in a text; None if it is not one."""
     if len(text) > _SHOWN_TEXT or not _NUMBER.fullmatch(text):
         return None
     number = Decimal(text)
@@ -145,16 +145,16 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of these are true; of none, everything is."""
+    """All of these are true; without parts, always true."""
 
     parts: tuple[Condition, ...]
 
     def boxes(self, schema: Schema) -> list[Box]:
         """What the boxes of all parts share."""
-        found: list[Box] = [{}]
+        shared: list[Box] = [{}]
         for part in self.parts:
-            found = _intersections(found, part.boxes(schema))
-        return found
+            shared = _intersections(shared, part.boxes(schema))
+        return shared
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ attributes moves the answer by a - b, where a and b are tensor products of colum
 and with two values there is one pair. The squared L2 norm needs no sum: |a - b|^2 = 2 (|a|^2 - <a, b>), and both factor
 over the attributes. The L1 norm does not factor, but attributes of one size can be exchanged: of z that change, i have
 the first pair, j the second and the rest the third, in z! / (i! j! (z - i - j)!) ways. So for each size only (z, i, j)
-matters: C(c + 3, 3) cases for c attributes, where 3^c pairs in each of 2^c sets would be looked at otherwise.
+matters: C(c + 3, 3) cases for c attributes, instead of 3^c pairs in each of 2^c sets.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def contrast_moves(sizes: tuple[int, ...]) -> Moves:
 
 
 def numbers_changed(sizes: tuple[int, ...]) -> NDArray[np.intp]:
-    """Where in the (flat) moves each set of changed attributes stands; bit i of a set is attribute i of ``sizes``."""
+    """The index in the (flat) moves of each set of changed attributes; bit i of a set is attribute i of ``sizes``."""
     classes = sorted(Counter(sizes).items())
     steps, step = {}, 1
     for size, number in reversed(classes):

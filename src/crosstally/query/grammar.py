@@ -38,7 +38,7 @@ _TOKEN = re.compile(
 
 
 def parse(text: str) -> Condition:
-    """The condition that a text says; it is resolved with a schema later.
+    """The condition in a text; it is resolved with a schema later.
 
     >>> parse("sex = Female and region in {North, South}").boxes  # doctest: +ELLIPSIS
     <bound method And.boxes of And(parts=(OneOf(attribute='sex', ...
@@ -48,7 +48,7 @@ def parse(text: str) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is asked for beside counts: its name, what stands in the brackets, and over which rows."""
+    """A question other than a count: its name, the arguments in brackets, and the condition on rows."""
 
     name: str
     arguments: tuple[str, ...]
@@ -56,7 +56,7 @@ class Call:
 
 
 def parse_question(text: str) -> Condition | Call:
-    """The condition of a count, or what else a text asks for.
+    """The condition of a count, or the call that a text contains.
 
     >>> parse_question("total(children)")
     Call(name='total', arguments=('children',), condition=None)
@@ -87,7 +87,7 @@ class _Token:
 
     @property
     def number(self) -> Decimal | None:
-        """The number it is, if it is one; what is quoted is a text."""
+        """Its number, if it is one; quoted tokens are texts."""
         return number_of_text(self.text) if self.kind == "word" else None
 
 

@@ -1,4 +1,4 @@
-"""One number: a sparse sum of products of factors, summed over all rows; what a question becomes."""
+"""Linear queries, which questions resolve to: one number, a sparse sum of products of factors, summed over all rows."""
 
 from __future__ import annotations
 
@@ -121,5 +121,5 @@ class Linear(Query):
 
 
 def linear_among(queries: Iterable[Query]) -> list[Linear]:
-    """Those queries that are single numbers: they are charged, and remembered, apart from tables."""
+    """The queries that are single numbers: they are charged and stored separately from tables."""
     return [query for query in queries if isinstance(query, Linear)]

@@ -1,4 +1,4 @@
-"""What a query does along one attribute: the operators of which it is a product.
+"""Operators along one attribute, whose products are queries.
 
 An operator along an attribute of n values is a matrix of whole numbers with n columns: column v is what one row of the
 data whose value is v adds to the answer. Everything else follows from that matrix, and ``Operator`` derives it; the
@@ -55,7 +55,7 @@ class Operator:
 
     ``groups`` is the group of each value where cells of groups are counted, not of values. ``rows`` is the matrix that
     was given for this attribute, if its basis follows from that (``residuals.axes``). ``is_residual`` says whether it
-    tells nothing about the total.
+    says nothing about the total.
     """
 
     groups: tuple[int, ...] | None = None
@@ -78,7 +78,7 @@ class Operator:
         raise NotImplementedError  # this is what an operator is; all else follows from it
 
     def numbers(self, size: int, name: str = "") -> int:
-        """How many rows the matrix has; raises unless it fits an attribute, of this name, with so many values."""
+        """How many rows the matrix has; raises unless it fits an attribute of this name and size."""
         return len(self.matrix(size))
 
     def l1(self, size: int) -> int:
@@ -175,7 +175,7 @@ class Grouped(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contrasted(Operator):
-    """M = n I - J, or (1, -1) along two values: this class alone tells the two apart. ``CONTRAST`` is its one object.
+    """M = n I - J, or (1, -1) along two values: only this class distinguishes the two. ``CONTRAST`` is its one object.
 
     Divided by ``squared_scale``, M' M is the matrix that centres.
 
@@ -223,7 +223,7 @@ class Contrasted(Operator):
         return 2 if size == 2 else size**2
 
     def pairs(self, size: int) -> tuple[tuple[int, int, int], ...]:
-        """For two different columns a and b: each pair of entries (a_i, b_i), and in how many rows it stands."""
+        """For two different columns a and b: each pair of entries (a_i, b_i), and how many rows have it."""
         n = size
         return ((1, -1, 1),) if n == 2 else ((n - 1, -1, 1), (-1, n - 1, 1), (-1, -1, n - 2))
 
@@ -288,7 +288,7 @@ def contrast_variance(sizes: Iterable[int]) -> float:
     return math.prod(1 / CONTRAST.squared_scale(n) for n in sizes)
 
 
-# Reading what was given
+# Reading arguments
 
 
 def whole(number: object, what: str) -> int:

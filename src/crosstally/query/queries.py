@@ -46,12 +46,12 @@ _GROUPS, _ROWS = attrgetter("groups"), attrgetter("rows")
 _IS_TABLE, _IS_SYMMETRIC, _IS_RESIDUAL = map(attrgetter, ("is_table", "is_symmetric", "is_residual"))
 _ONE_CELL = np.array([0, 2])  # how far a table moves if a row does not change, and if it does: out of a cell, into one
 _MAX_MOVED = 2**62  # the L1 norm of a column: then differences of two columns are sums within 64 bits, too
-_MAX_PAIRS = 4_000_000  # pairs of cells that are looked at for how far a replaced row moves a query: a second
+_MAX_PAIRS = 4_000_000  # pairs of cells examined for the sensitivity of a query to a replaced row: a second
 _MAX_KINDS = 200_000  # kinds of such pairs whose exact whole numbers are multiplied: half a second
 
 
 def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> str:
-    """What to say about a table that does not fit into memory, and what to do instead.
+    """The message about a table that does not fit into memory, with what to do instead.
 
     >>> too_many_cells(("a", "b"), (3_000, 4_000), "ask for fewer attributes")
     'the table of a x b would have 12,000,000 cells, at most 5,000,000 fit: ask for fewer attributes'
@@ -64,7 +64,7 @@ def too_many_cells(names: Sequence[str], shape: Sequence[int], advice: str) -> s
 def check_contrast_cells(cells: int, numbers: int, *, free: int) -> None:
     """Raise where contrasts are over far more cells than they have numbers: a short file would take all memory.
 
-    A contrast over 22 attributes of two values is one number about 4 million cells. Whoever asks for that asks for the
+    A contrast over 22 attributes of two values is one number about 4 million cells. A legitimate plan asks for the
     contrasts inside it too: all contrasts of 14 such attributes are 292 cells for each number, and more do not fit.
     """
     if cells > free + _CELLS_A_NUMBER * numbers:
@@ -75,7 +75,7 @@ def check_contrast_cells(cells: int, numbers: int, *, free: int) -> None:
 
 
 class Query(Protocol):
-    """A question with one or more numbers as its answer. What is false or empty here is so unless a kind says more."""
+    """A question with one or more numbers as its answer. Properties are false or empty unless a subclass says more."""
 
     __slots__ = ()
 
@@ -155,7 +155,7 @@ class Query(Protocol):
         """The shape of the answer; raises unless the query fits the schema."""
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-        """How far one unit can move the answer."""
+        """The sensitivity: how far one unit can move the answer."""
 
     def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:  # noqa: ARG002
         """How far each number of the answer moves in the worst case; None where no single case is the worst."""
@@ -173,9 +173,9 @@ class Query(Protocol):
 
 
 def sensitivity_of_tables(tables: int, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
-    """How far one unit can move this many tables together.
+    """The joint sensitivity of this many tables to one unit.
 
-    All its rows may sit in one cell of each table, and under replacement all may move to another one:
+    All its rows may be in one cell of each table, and under replacement all may move to another one:
     L1 = m w and squared L2 = m^2 w for add-remove, twice each for replace.
     """
     known = isinstance(neighbours, Neighbours)  # asked thousands of times, and a word takes longer to look up
@@ -326,7 +326,7 @@ class Product(Query):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The query as JSON; raises along an operator that has none, before it is taken for another."""
+        """The query as JSON; raises if an operator has none, so that it is not mistaken for a different one."""
         for name, operator in zip(self.attributes, self.along, strict=True):
             if operator.groups is None and operator.rows is None and operator not in (VALUES, CONTRAST):
                 raise QueryError(f"the operator along {name!r} has no JSON: give it groups, or rows of a matrix")
@@ -362,7 +362,7 @@ def Cells(attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | Group
 
 
 def Contrast(attributes: Iterable[str]) -> Product:  # noqa: N802
-    """The residual of a table: what it says beyond all tables over fewer of its attributes, on whole numbers.
+    """The residual of a table: its information beyond all tables over fewer of its attributes, on whole numbers.
 
     Scaled and put back in place it is the centred table R_B of ``residuals``.
     """

@@ -45,7 +45,7 @@ def _names(given: object, kind: str) -> tuple[str, ...]:
 
 
 def _named(given: object, known: Mapping[str, Any] | None, message: str) -> object:
-    """What stands with the query, by name of attribute, or is named only."""
+    """Groups or matrices by name of attribute: given in the query, or only named there."""
     if not isinstance(given, list):
         return given
     if not given or not all(isinstance(name, str) and name in (known or {}) for name in given):

@@ -1,8 +1,7 @@
 """Questions about rows, before a schema is known: counts, totals, and weighted sums of them.
 
-A question becomes a ``Linear`` query when it meets a schema. Its sensitivity is computed from what one row can add.
-
-Which rows a table counts: a condition that has met a schema.
+Resolved with a schema, a question becomes a ``Linear`` query, whose sensitivity is computed from what one row can add;
+a condition becomes the filter that says which rows a table counts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
 Factor = tuple[str, tuple[int, ...] | None]
-"""An attribute, and a whole number for each of its cells; None stands for the numbers that its labels are."""
+"""An attribute, and a whole number for each of its cells; None means that its labels are the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A sum over rows that can be asked of any schema that has the attributes. Questions add and take whole weights.
+    """A sum over rows, for any schema that has the attributes. Questions can be added and multiplied by whole numbers.
 
     >>> from crosstally.schema import Attribute, Schema
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
@@ -153,7 +152,7 @@ def wavelet(**steps: tuple[object, object, object]) -> Question:
 
 
 def query_of(asked: object, schema: Schema) -> Linear:
-    """The query that a question, a text or a query is about the cells of a schema; raises unless it fits."""
+    """The query over the cells of a schema from a question, a text or a query; raises unless it fits."""
     if isinstance(asked, str):
         asked = question_of_text(asked)
     found = asked.query(schema) if isinstance(asked, Question) else asked
@@ -212,7 +211,7 @@ def _condition(where: str | None, conditions: Mapping[str, object]) -> Condition
 
 
 def condition_of(where: str | Mapping[str, object] | Question | None) -> Condition:
-    """A condition from a text, from conditions as in ``count``, or from a count; of None, what is always true."""
+    """A condition from a text, from conditions as in ``count``, or from a count; None is always true."""
     if where is None:
         return And(())
     if isinstance(where, Mapping):
@@ -335,7 +334,7 @@ def _quoted(text: str) -> str:
 class Where:
     """The cells in which a condition is true, as disjoint boxes, and the condition as text.
 
-    Attributes of which every cell is in are not named by the boxes, so they need not be in a table that answers it.
+    Boxes do not name attributes that are not restricted, so these need not be in a table that answers it.
 
     >>> from crosstally.schema import Attribute
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
@@ -387,7 +386,7 @@ def _restricting(box: Box, schema: Schema) -> Box:
 
 
 def _in_words(boxes: Sequence[Box], schema: Schema) -> str:
-    """A text of the grammar that says the same."""
+    """An equivalent text of the grammar."""
     parts = [
         " and ".join(
             cells_in_words(schema[name], [int(code in cells) for code in range(schema[name].size)])

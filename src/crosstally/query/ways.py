@@ -6,9 +6,9 @@ an average (``residuals.axes``); those of several matrices are solved together (
 One attribute has one grouping in a release. Its table by itself may be measured in full; every table over more
 attributes that holds it counts groups. So the attribute stands for two: one whose values are the groups, which the
 larger tables are about, and one with all its values, which is in no table but its own. ``Groups.extended`` is the
-schema with both. In it every measurement is one of plain cells or a contrast, and everything linear, the correction of
-negative cells and reconstruction work as for any schema. What the two say about each other is put together in
-``residuals.nested``; ``answers`` spread cells of groups over their values.
+schema with both. In it every measurement is of plain cells or a contrast, and everything linear, the correction of
+negative cells and reconstruction work as for any schema. ``residuals.nested`` combines what the two say about each
+other; ``answers`` spreads cells of groups over their values.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Groups:
         return isinstance(fact, Impossible) and not any(name in self.codes for name in fact.values)
 
     def names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """A table as it is called in the extended schema where it may be had in full there: one attribute alone may."""
+        """A table's name in the extended schema, in full where possible, which holds for single attributes only."""
         return (self.full_names.get(names[0], names[0]),) if len(names) == 1 else tuple(names)
 
     def query(self, query: Query) -> Query:
@@ -111,7 +111,7 @@ class Groups:
 
 
 def full_part(query: Query) -> tuple[Query, int]:
-    """What a query says about tables in full: the part of it without groups, and how many of its cells add up to each.
+    """The part of a query about tables in full, without groups, and how many of its cells add up to each of its cells.
 
     >>> full_part(Cells(("sex", "age"), {"age": [0, 0, 1, 1, 2]}))
     (Product({'cells': ['sex']}), 3)
@@ -126,7 +126,7 @@ def full_part(query: Query) -> tuple[Query, int]:
 def check_parts(queries: Iterable[Query]) -> None:
     """Raise unless all sets inside the table of every Kronecker query are measured, the total among them.
 
-    Of a table that is measured by a matrix nothing can be read without them: along the matrix there is no mean. The
+    Without them nothing can be read from a table that is measured by a matrix: along the matrix there is no mean. The
     same holds for contrasts over an attribute that has a matrix elsewhere.
     """
     asked = list(filter(_IS_PRODUCT, queries))

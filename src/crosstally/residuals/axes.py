@@ -1,6 +1,17 @@
-"""The basis along an attribute that is measured by a matrix (``query.kronecker``), and all that follows from it.
+"""Axes of the residual basis: a table to its coefficients and back, keys of coefficients, attributes with a matrix.
 
-Let S be the matrix along an attribute of n values. Every vector of counts x with the total T = 1'x is written as
+*Cells.* Along an axis of n values, coefficient 0 is the sum and coefficients 1 to n-1 are inner products with Helmert's
+vectors
+
+    h_j = (1, ..., 1, -j, 0, ..., 0) / sqrt(j (j + 1)),    j ones,
+
+which are orthonormal and sum to zero. Cumulative sums make both directions linear in the number of cells.
+
+*Keys.* A coefficient is a value index for each attribute, 0 where the attribute does not take part. Each attribute has
+its own bits in one of a few 64-bit words, so keys are exact, compare fast, and need no dictionary of attribute sets.
+
+*Matrices* (``query.operators``). Let S be the matrix along an attribute of n values. Every vector of counts x with the
+total T = 1'x is written as
 
     x = T u + K c,        1'u = 1,  1'K = 0,
 
@@ -19,19 +30,6 @@ attribute set B inside its table coefficients that are independent and share a v
 the same as for cells, with tau_i for 1/n_i; one whose matrices have n - 1 rows gives those of its own set alone. All
 measurements of an attribute with one S can be averaged as any others are. The variance of a sum with the weights w
 along each axis is the sum over B of variance_B x prod((u_i'w_i)^2, i not in B) x prod(|K_i'w_i|^2, i in B).
-
-A table to its residual coefficients and back, axis by axis.
-
-Along an axis of n values, coefficient 0 is the sum and coefficients 1 to n-1 are inner products with Helmert's vectors
-
-    h_j = (1, ..., 1, -j, 0, ..., 0) / sqrt(j (j + 1)),    j ones,
-
-which are orthonormal and sum to zero. Cumulative sums make both directions linear in the number of cells.
-
-Which number stands for which coefficient: a key made of bits, some for each attribute.
-
-A coefficient is a value index for each attribute, 0 where it does not take part. Each attribute has its own bits in one
-of a few 64-bit words, so keys are exact, compare fast, and need no dictionary of attribute sets.
 """
 
 from __future__ import annotations
@@ -107,7 +105,7 @@ class Layout:
 
 
 def find(keys: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where each wanted key stands among sorted keys, and whether it is there."""
+    """The place of each wanted key among sorted keys, and whether it is there."""
     if not len(keys):
         return np.zeros(wanted.shape, np.intp), np.zeros(wanted.shape, np.bool_)
     places = np.searchsorted(keys, wanted.ravel()).reshape(wanted.shape)
@@ -242,7 +240,7 @@ class AxisReading:
     """How the numbers of an operator are read along an attribute of n values.
 
     ``variances`` are those that unit noise gives each of the n coefficients, T first; infinite where it says nothing of
-    T. ``reader`` turns numbers into the coefficients that are said; None stands for Helmert's basis and cumulative
+    T. ``reader`` turns numbers into the coefficients they give; None stands for Helmert's basis and cumulative
     sums. Both are times ``scale``, or its square.
     """
 

@@ -1,4 +1,4 @@
-"""Measurements to an estimate: generalised least squares as an average, coefficient by coefficient."""
+"""From measurements to an estimate: generalised least squares as an average, coefficient by coefficient."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from crosstally.typing import Floats
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate:
-    """All that measurements say, consistent: coefficients, sorted by key, and the variance each had when combined.
+    """The consistent estimate from all measurements: coefficients, sorted by key, and their variances when combined.
 
     ``corrected`` names the correction of negative cells that changed the coefficients since, or is ``none``.
     ``smallest`` is the least cell of the largest measured tables: how far below zero making them agree has left them;
@@ -61,7 +61,7 @@ class Estimate:
         return Layout.of(self.schema.shape)
 
     def covers(self, names: Sequence[str]) -> bool:
-        """Whether the table can be had without guessing."""
+        """Whether the measurements determine the table."""
         return bool(self.covered([names])[0])
 
     def covered(self, wanted: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
@@ -112,7 +112,7 @@ class Estimate:
         return replace(self, keys=keys, coefficients=coefficients, variances=variances)
 
     def places(self, tables: Sequence[Sequence[str]]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Where the coefficients of some tables of one shape stand, and whether they are there: (tables, cells)."""
+        """The places of the coefficients of some tables of one shape, and whether they are there: (tables, cells)."""
         return find(self.keys, self.layout.keys([[self.schema.positions[name] for name in names] for names in tables]))
 
 
@@ -128,7 +128,7 @@ def combine(
 
     For each coefficient the average over the measurements that hold it, weighted by inverse variance. A view of cell
     variance v gives the coefficient of B the variance v x prod(n_i, i outside B). Where values are in ``groups``,
-    schema and measurements are the extended ones. Choices say nothing about counts, and are passed over.
+    schema and measurements are the extended ones. Choices say nothing about counts, and are ignored.
     """
     measurements = [m for m in measurements if m.query.is_linear]
     return Averages.of(schema, measurements, groups).estimate([m.values for m in measurements], rows)
@@ -156,7 +156,7 @@ def _turned_tables(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedBlocks:
-    """The blocks of some measurements, and where the coefficients of each stand among sorted keys.
+    """The blocks of some measurements, and the places of the coefficients of each among sorted keys.
 
     For each block the places of its unknowns: (coefficients of B, unknowns).
     """
@@ -190,13 +190,13 @@ class PlacedBlocks:
 
     def _covariance(self, block: Block, precision: Floats, *, total_known: bool = False) -> Floats:
         p = float(precision[self.places[block.part][0, 0]])
-        found = self.axes.covariance(block, p, total_known=total_known)
-        if found is None:
+        covariance = self.axes.covariance(block, p, total_known=total_known)
+        if covariance is None:
             raise _not_all_measured((*block.part, next(iter(block.sizes))))
-        return found
+        return covariance
 
     def means(self, sums: Floats, precision: Floats, values: Sequence[NDArray[np.float64]]) -> Floats:
-        """The least squares estimate, from precisions and precision times mean of what others say about each place."""
+        """The least squares estimate, from the others' precisions and precision times mean for each place."""
         out = np.divide(sums, precision, out=np.zeros_like(sums), where=precision > 0)
         right = {part: np.zeros(places.shape) for part, places in self.places.items()}
         for part, places in self.places.items():
@@ -228,8 +228,8 @@ class PlacedBlocks:
 
 
 def _not_all_measured(names: Names) -> QueryError:
-    told = " x ".join(names)
-    return QueryError(f"{told} is measured by a matrix, so all tables inside it and the total must be too")
+    table = " x ".join(names)
+    return QueryError(f"{table} is measured by a matrix, so all tables inside it and the total must be too")
 
 
 def _own_keys(schema: Schema, layout: Layout, part: Names, name: str) -> NDArray[np.uint64]:
@@ -260,7 +260,7 @@ class Averages:
     def of(cls, schema: Schema, measurements: Sequence[Measurement], groups: Groups | None = None) -> Averages:
         """The averages of these measurements.
 
-        Where values are in groups, schema and measurements are the extended ones, put together (``nested``).
+        Where values are in groups, schema and measurements are the extended ones, combined by ``nested``.
         """
         layout = Layout.of(schema.shape)
         queries = [m.query for m in measurements]
@@ -337,8 +337,8 @@ class Averages:
     def estimate(self, values: Sequence[NDArray[Any]], rows: int | None = None) -> Estimate:
         """The estimate from these values, one array for each measurement, with the number of rows where it is known."""
         means = self.of_values(values)
-        found = Estimate(self.schema, self.keys, coefficients=means, variances=self.variances, groups=self.groups)
-        return found if rows is None else self.with_total(found, rows)
+        combined = Estimate(self.schema, self.keys, coefficients=means, variances=self.variances, groups=self.groups)
+        return combined if rows is None else self.with_total(combined, rows)
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""
@@ -405,7 +405,7 @@ def _coefficients(kind: Kind, values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def by_shape(shapes: Sequence[Any]) -> Mapping[Any, list[int]]:
-    """The positions at which each shape stands."""
+    """The positions of each shape."""
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, shape in enumerate(shapes):
         groups[shape].append(i)

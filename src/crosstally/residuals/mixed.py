@@ -1,4 +1,4 @@
-"""Attributes that are measured in more than one way: two matrices, or a matrix here and cells or contrasts there.
+"""Attributes that are measured in more than one way: by two matrices, or by a matrix and by cells or contrasts.
 
 Let a be such an attribute. All others have one basis [u K] each (``axes``), in which the precision of every measurement
 is diagonal, so that the sets B of other attributes still decouple. For each B the coefficients of B itself (T) and
@@ -32,7 +32,7 @@ from crosstally.typing import Floats
 
 Names = tuple[str, ...]
 
-# Of the largest pivot of J with a unit diagonal: below it some combination of coefficients is measured by nothing. A
+# A share of the largest pivot of J with a unit diagonal: below it some combination of coefficients is not measured. A
 # matrix may have a condition of 1e6, J then one of 1e12; rounding leaves about 1e-16 of a pivot that is zero.
 _LEAST_PIVOT = 1e-14
 # Limits memory: numbers of all covariances, 160 MB of doubles, a few seconds to invert; 80 sets with an attribute of
@@ -42,7 +42,7 @@ _MOST_NUMBERS = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredWay:
-    """What a measurement says: along each attribute A = S [u K], the matrix times the basis.
+    """The reading of a measurement: along each attribute A = S [u K], the matrix times the basis.
 
     ``mixed`` is the attribute a that it holds, or nothing; ``parts`` are the sets B of others that it is about.
     """
@@ -70,13 +70,13 @@ class MeasuredWay:
         return out
 
     def of_part(self, table: Floats, part: Names) -> Floats:
-        """Of such a table what belongs to B, a last: (coefficients of B, values of a, or one number)."""
+        """The part of such a table that belongs to B, a last: (coefficients of B, values of a, or one number)."""
         kept = self._kept(part)
         own = table[self._at(part)].transpose([kept.index(name) for name in (*part, *self.mixed)])
         return own.reshape(-1, own.shape[-1] if self.mixed else 1)
 
     def noise_weights(self, parts: Mapping[Names, Floats]) -> Floats:
-        """How much each measured number weighs in a sum that weighs what is known of each B so: the other way round."""
+        """The adjoint: the weight of each measured number in a sum with these weights on the coefficients of each B."""
         table = np.zeros([along.shape[1] for along in self.along])
         for part, own in parts.items():
             order = (*part, *self.mixed)
@@ -115,7 +115,7 @@ class Block:
 
 
 class MixedAxes:
-    """The sets of which coefficients are not independent, and what the measurements that make them so say about each.
+    """The sets whose coefficients are not independent, and what the measurements that make them so say about each.
 
     ``mixed`` are the attributes measured in more than one way, ``readings`` those measurements, by their number, that
     hold one. Where there are none (``mixed_of``), everything is an average.
@@ -148,7 +148,7 @@ class MixedAxes:
         return any(name in self.mixed for name in names)
 
     def reading(self, query: Query, variance: float) -> MeasuredWay:
-        """What a measurement with noise of this variance says."""
+        """The reading of a measurement with noise of this variance."""
         names, schema = query.attributes, self.schema
         bases = [basis_along(self._axis(name), n) for name, n in zip(names, schema.sizes(names), strict=True)]
         along = [s @ basis for s, basis in zip(query.matrices_along(schema), bases, strict=True)]
@@ -181,10 +181,10 @@ class MixedAxes:
         key = tuple(block.sizes.items()), tuple(block.weights.items()), precision
         if key not in self._known:
             self._known[key] = _inverse(self._information(block, precision))
-        found = self._known[key]
-        if found is None or not total_known or block.part:
-            return found
-        return np.asarray(found - np.multiply.outer(found[:, 0], found[0]) / found[0, 0])
+        known = self._known[key]
+        if known is None or not total_known or block.part:
+            return known
+        return np.asarray(known - np.multiply.outer(known[:, 0], known[0]) / known[0, 0])
 
     def _information(self, block: Block, precision: float) -> Floats:
         out = np.zeros((block.size, block.size))

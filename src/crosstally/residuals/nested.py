@@ -1,4 +1,4 @@
-"""Groups of values and the values themselves, put together by least squares.
+"""Groups of values and the values themselves, combined by least squares.
 
 In the extended schema (``query.ways``) an attribute with groups stands twice. Let T be the total, x the counts of
 its n values, u those of its G groups and m_g how many values group g has. Averaged as for any schema, measurements say
@@ -96,7 +96,7 @@ class Nesting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedNesting:
-    """A nesting among coefficients: where the total stands, and where those of groups and of values do without it."""
+    """A nesting among coefficients: the place of the total, and those of groups and of values without the total."""
 
     nesting: Nesting
     total: int
@@ -104,7 +104,7 @@ class PlacedNesting:
     of_values: NDArray[np.intp]
 
     def put_together(self, coefficients: Floats) -> None:
-        """Replace averages by what they say together, in place."""
+        """Replace averages by their joint estimates, in place."""
         r, rho = (rebuild(np.append(0.0, coefficients[places]), 1) for places in (self.of_groups, self.of_values))
         u, x = self.nesting.put_together(float(coefficients[self.total]), r, rho)
         coefficients[self.of_groups], coefficients[self.of_values] = decompose(u, 1)[1:], decompose(x, 1)[1:]
@@ -116,13 +116,13 @@ class PlacedNesting:
         coefficients[self.of_values] += change * decompose((w / nesting.sizes)[nesting.groups], 1)[1:]
 
     def put_variances(self, variances: Floats) -> None:
-        """Replace the variances of averages by those of what they say together, in place."""
-        found = self.nesting.coefficient_variances(float(variances[self.total]))
-        variances[self.of_groups], variances[self.of_values] = found
+        """Replace the variances of averages by those of their joint estimates, in place."""
+        of_coefficients = self.nesting.coefficient_variances(float(variances[self.total]))
+        variances[self.of_groups], variances[self.of_values] = of_coefficients
 
 
 def shares_in_groups(groups: NDArray[np.intp], counts: Floats) -> Floats:
-    """The share of each value in its group: by its count if that is positive, alike where no count of a group is.
+    """The share of each value in its group: by its count if that is positive, equal where no count of a group is.
 
     >>> shares_in_groups(np.array([0, 0, 1, 1]), np.array([3.0, 1.0, -2.0, 0.0])).tolist()
     [0.75, 0.25, 0.5, 0.5]
@@ -138,7 +138,7 @@ def extended_measurements(groups: Groups, measured: Sequence[Measurement]) -> tu
 
 
 def full_part_measured(measured: Measurement) -> Measurement:
-    """What a measurement says about tables in full; sums of its noise count as normal."""
+    """The part of a measurement about tables in full; sums of its noise count as normal."""
     query, cells = full_part(measured.query)
     if cells == 1:
         return measured

@@ -1,11 +1,11 @@
-"""The variance of every coefficient and cell after combining, from what is measured and with how much noise: no values.
+"""The variance of every coefficient and cell after combining. It follows from queries and noise, not from values.
 
 All coefficients of one attribute set B share a variance, and precisions add. A view over V whose cells have variance v
-tells the coefficients of each B inside V with variance v x prod(n_i, i in V but not B); a contrast over B tells those
-of B alone, with v over its squared scale. Attributes that are measured by a matrix have other numbers in place of 1/n
-and of the scale (``axes``). What is not measured is NaN, and so is all that needs it.
+measures the coefficients of each B inside V with variance v x prod(n_i, i in V but not B); a contrast over B measures
+those of B alone, with v over its squared scale. Attributes that are measured by a matrix have other numbers in place of
+1/n and of the scale (``axes``). What is not measured is NaN, and so is everything that depends on it.
 
-All attribute sets inside some tables, numbered, and what each weighs in the tables' variances: arrays, no loops.
+``Closure`` numbers all attribute sets inside some tables and gives the weight of each in the tables' variances.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def blocks_of(schema: Schema, tables: Sequence[Sequence[str]]) -> tuple[TableBlo
 
 
 class Closure:
-    """The subsets of some tables: ``keys`` in order, and for each block of tables where their subsets stand.
+    """The subsets of some tables: ``keys`` in order, and for each block of tables the places of their subsets.
 
     The variance of a cell of table A is the sum over B in A of the variance of the coefficients of B times
     prod(1 - 1/n_i, i in B) prod(1/n_i^2, i in A but not B).
@@ -110,16 +110,16 @@ class Closure:
         return reduce(self._with, np.sort(positions, axis=1).T, np.zeros(len(positions), np.int64))[:, None]
 
     def find(self, positions: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Where the subsets of other tables stand, and whether they are there."""
+        """The places of the subsets of other tables, and whether they are here."""
         return find(self.keys, self.keys_of(positions))
 
     def places_of(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Where sets that are here stand, given by their positions, a row each."""
+        """The places of sets that are here, given by their positions, a row each."""
         return find(self.keys, self.whole_keys(positions))[0][:, 0]
 
     @cached_property
     def members(self) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
-        """The sets by their number of attributes, fewest first: where they stand, and their positions, a row each."""
+        """The sets by their number of attributes, fewest first: their places, and their positions, a row each."""
         found = np.zeros(len(self), np.bool_)
         parts: dict[int, list[tuple[NDArray[np.intp], NDArray[np.intp]]]] = {}
         for block, subsets in zip(self.blocks, self.subsets, strict=True):
@@ -201,7 +201,7 @@ def subset_shares(sizes: Floats) -> Floats:
 
 @lru_cache(maxsize=2)
 def closure_of(schema: Schema, tables: tuple[tuple[str, ...], ...]) -> Closure:
-    """The closure of some tables, remembered: every strategy asks for that of the same workload."""
+    """The closure of some tables, cached: every strategy needs that of the same workload."""
     return Closure(schema, tables)
 
 
@@ -212,7 +212,7 @@ _TINY = 1e-300  # in place of a precision of zero, whose inverse is not used
 
 
 MeasuredAlike = tuple[bool, NDArray[np.intp], float]
-"""Queries over so many attributes: whether they are residual, the attributes' positions (a row each), the variance."""
+"""Queries over the same number of attributes: whether they are residual, their positions (a row each), the variance."""
 
 
 class Variances:
@@ -266,7 +266,7 @@ class Variances:
                     self.of_sets[with_it] = rest / float(self.axes.inside[i])
 
     def _place(self, names: Sequence[str]) -> int | None:
-        """Where a set stands in the closure, if it is there."""
+        """The place of a set in the closure, if it is there."""
         positions = self.closure.schema.positions
         keys = self.closure.whole_keys(np.array([[positions[name] for name in names]], np.intp))
         places, found = find(self.closure.keys, keys)
@@ -276,7 +276,7 @@ class Variances:
     def of_queries(cls, schema: Schema, measured: Sequence[tuple[Query, float]]) -> Variances:
         """From queries and the variance of the noise of each, for all sets inside their tables.
 
-        Of cells in groups it counts what they say about tables in full.
+        Cells in groups count by what they say about tables in full.
         """
         alike: dict[tuple[bool, int, float], list[tuple[str, ...]]] = {}
         queries = [query for query, _ in measured]

@@ -1,4 +1,4 @@
-"""Rows as Arrow batches, counted into exact tables. Everything that comes of them here is confidential."""
+"""Rows as Arrow batches, counted into exact tables. Everything derived from them here is confidential."""
 
 from crosstally.sources.counts import EncodedRows
 from crosstally.sources.detection import Detected, detect_reading

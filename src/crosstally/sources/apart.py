@@ -1,7 +1,7 @@
-"""Files that are read in a process of their own, with limits of memory and time: workbooks, SPSS, SAS and Stata.
+"""Files read in a child process with limits on memory and time: workbooks, SPSS, SAS and Stata.
 
-A few bytes of such a file can ask for any amount of memory, and its reader then ends the process that it runs in. Here
-that is a child; its death is one line. Rows come back through a pipe, as batches of Arrow.
+A few bytes of such a file can make its reader allocate any amount of memory and end its process. Here that is a child,
+and its death becomes a one-line error. Rows come back through a pipe, as Arrow batches.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ READERS = {
     ".xpt": "read_xport",
     ".dta": "read_dta",
 }
-_CHUNK_ROWS = 100_000  # rows of a batch: limits memory. More than elsewhere, for every batch opens the file anew
+_CHUNK_ROWS = 100_000  # rows of a batch: limits memory. More than elsewhere, since every batch opens the file again
 
 
 def open_statistical(path: Path, reading: Reading) -> OpenedFile:
@@ -112,8 +112,8 @@ def open_statistical(path: Path, reading: Reading) -> OpenedFile:
     options: dict[str, Any] = {"output_format": "dict"}
     if reading.encoding is not None:
         options["encoding"] = reading.encoding
-    _, found = reader(str(path), metadataonly=True, **options)
-    labels = found.variable_value_labels
+    _, metadata = reader(str(path), metadataonly=True, **options)
+    labels = metadata.variable_value_labels
 
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
         start = 0
@@ -126,7 +126,7 @@ def open_statistical(path: Path, reading: Reading) -> OpenedFile:
             arrays = [_column(columns[name], labels.get(name, {})) for name in chosen]
             yield pa.record_batch(arrays, names=list(chosen)), 0
 
-    return list(found.column_names), read
+    return list(metadata.column_names), read
 
 
 def _column(values: Sequence[object], labels: Mapping[object, str]) -> pa.Array:
@@ -144,7 +144,7 @@ def _column(values: Sequence[object], labels: Mapping[object, str]) -> pa.Array:
 
 MEMORY, SECONDS = "CROSSTALLY_READ_MEMORY", "CROSSTALLY_READ_SECONDS"
 """The environment variables that set the limits: gigabytes, and seconds of CPU time."""
-_GIGABYTES, _CPU_SECONDS = 4.0, 600.0  # limits of harm, chosen: whoever needs more sets more
+_GIGABYTES, _CPU_SECONDS = 4.0, 600.0  # limits of harm, chosen: users who need more set more
 _ROWS = 65_536  # rows of a batch on their way through the pipe
 # The child finds packages where this process does, and nothing in the folder it happens to be started in (-P).
 _START = "import sys; sys.path[:] = sys.argv[1:]; from crosstally.sources.apart import serve; serve()"
@@ -171,7 +171,7 @@ def open_apart(kind: str, path: Path, reading: Reading) -> OpenedFile:
 
 
 class _Child:
-    """The process that reads one file. It ends with this object, at the latest.
+    """The child process that reads one file. It ends with this object at the latest.
 
     Reading may take as much memory and CPU time as the environment says, else 4 GB and ten minutes.
     """
@@ -211,7 +211,7 @@ class _Child:
                 self._fail()
 
     def _fail(self) -> NoReturn:
-        """Say why the child ended: in its own words, or by the signal that ended it."""
+        """Raise the reason why the child ended: its own message, or the signal that ended it."""
         said = _open(self._process.stderr).read()
         code = self._process.wait()
         self._end()
@@ -237,7 +237,7 @@ def _next(reader: Any) -> pa.RecordBatch | None:
 
 
 def _send(process: subprocess.Popen[bytes], message: object) -> None:
-    with contextlib.suppress(BrokenPipeError):  # it has ended: whoever reads its answer says why
+    with contextlib.suppress(BrokenPipeError):  # it has ended: the reader of its answer reports why
         into = _open(process.stdin)
         into.write(json.dumps(message).encode() + b"\n")
         into.flush()
@@ -280,7 +280,7 @@ def serve() -> None:
         report.write(json.dumps(str(error)))
         report.flush()
         os._exit(2)
-    os._exit(0)  # at once: there is nothing to tidy up, and readers take their time
+    os._exit(0)  # at once: there is nothing to clean up, and readers would take their time
 
 
 def _opened(request: dict[str, Any]) -> Any:

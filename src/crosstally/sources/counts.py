@@ -1,9 +1,9 @@
-"""Rows as codes into exact counts of many tables: contribution bounds, codes kept for stages, and the tally.
+"""From coded rows to exact counts of many tables: contribution bounds, codes kept for later stages, and counting.
 
-How a value becomes a code is not known here. Whoever reads a source hands its rows over as ``CodedRows``.
+The reader of a source passes its rows as ``CodedRows``; how values become codes is not known here.
 
-Of each unit the rows with the smallest hashes are kept, at most so many. Which ones depends on nothing but the unit's
-own rows: not on their order, on the size of batches, or on other units. Equal rows are kept as often as they occur,
+The contribution bound keeps the rows of each unit with the smallest hashes. Which rows are kept depends only on the
+unit's own rows, not on their order, the size of batches, or other units. Equal rows are kept as often as they occur,
 within the bound.
 """
 
@@ -40,7 +40,7 @@ it."""
 class CodedRows:
     """Some rows of a source, each as the code of its cell in each attribute; confidential.
 
-    A row stands for as many rows as ``weights`` say, for one where there are none. ``ids`` are those of the rows' units
+    A row stands for as many rows as its weight says, for one without ``weights``. ``ids`` are those of the rows' units
     as texts (large_string): equal for rows of one unit, null where the unit is not known.
     """
 
@@ -65,9 +65,9 @@ _PENDING_ROWS = 1 << 20
 
 
 class Bound:
-    """The rows kept so far of each unit; confidential.
+    """The rows of each unit kept so far; confidential.
 
-    Only as many rows are held as are kept, and as many again before they are thinned out.
+    It holds only the rows that are kept, and as many again before they are thinned out.
     """
 
     def __init__(self, unit: Unit) -> None:
@@ -80,8 +80,8 @@ class Bound:
         self._pending_rows = 0
 
     def add(self, rows: CodedRows) -> None:
-        """Take in a batch; rows whose unit is not known are left out."""
-        assert rows.ids is not None  # else nobody knows whose rows they are
+        """Add a batch; rows whose unit is not known are dropped."""
+        assert rows.ids is not None  # otherwise the unit of a row is unknown
         assert rows.weights is None  # a unit's rows come one by one
         if rows.ids.null_count:
             rows = rows.where(rows.ids.is_valid().to_numpy(zero_copy_only=False))
@@ -154,8 +154,8 @@ def smallest(
 def id_hashes(ids: pa.Array) -> NDArray[np.uint64]:
     """A hash of each id, given as canonical texts (large_string) without nulls: equal texts have equal hashes.
 
-    It depends on the bytes of the text alone: not on the machine, the process or the other ids. By it units are spread
-    over tasks and shares, so that all rows of one go to the same.
+    It depends only on the bytes of the text, not on the machine, the process or other ids. It spreads units over tasks
+    and shares, so that all rows of a unit go to the same one.
     """
     offsets, data = text_bytes(ids)
     lengths = np.diff(offsets)
@@ -185,7 +185,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 
 MEMORY_BYTES = 256 * 2**20
-"""The codes of so many bytes stay in memory; those that come after are written to a file. 8 million rows of 32
+"""The first codes, up to this many bytes, stay in memory; later ones are written to a file. 8 million rows of 32
 attributes need no file."""
 
 
@@ -193,8 +193,8 @@ class KeptCodes:
     """Batches of codes, one to four bytes for each row and attribute; confidential.
 
     A batch is stored attribute by attribute. The file has no name from the moment it is made (or, where the system
-    cannot do that, from the next one), its mode is 0600, and it is gone when it is closed or the process ends, however
-    that comes about.
+    cannot do that, from the next one), its mode is 0600, and it is gone when it is closed or the process ends in any
+    way.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class KeptCodes:
         self._batches.append((rows.size, rows.weights is not None, packed if stays else len(packed)))
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._batches.clear()
         if self._file is not None:
             self._file.close()
@@ -281,7 +281,7 @@ class KeptCodes:
 class EncodedRows:
     """The rows of a source as they count, read once and encoded; confidential.
 
-    Every stage of a plan counts from these: a source that has other rows the second time, or none, is not asked again.
+    Every stage of a plan counts from these: a source that has different rows the second time, or none, is read once.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ class EncodedRows:
             raise
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         self._codes.close()
 
     def __reduce__(self) -> NoReturn:
@@ -331,7 +331,7 @@ def counted(
     Args:
         rows: All rows, in batches of at most ``batch_rows``.
         names: The attributes of their codes: all, where the schema has a unit.
-        schema: Of all tables.
+        schema: The schema of all tables.
         tables: What to count.
         batch_rows: See rows.
     """
@@ -354,7 +354,7 @@ def tallied(
     def add(each: CodedRows) -> None:
         try:
             tally = idle.get_nowait()
-        except Empty:  # every one is in another thread's hands
+        except Empty:  # all are in use by other threads
             tally = Tally(schema, tables, batch_rows)
             made.append(tally)
         tally.add(each.size, dict(zip(names, each.codes, strict=True)), each.weights)
@@ -411,19 +411,19 @@ class Tally:
         self._large.add(rows, cells)
 
     def merge(self, other: Tally) -> None:
-        """Take in what another counted of the same tables."""
+        """Add the counts of the same tables from another tally."""
         self._rows += other._rows
         self._counts += other._counts
 
     def tables(self) -> tuple[ExactTable, ...]:
         """The counts so far, in the order of the tables asked for."""
-        found = dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
+        by_table = dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
         total = ExactTable(self._schema.subset(), np.array(self._rows, np.int64))
-        return tuple(found.get(table, total) for table in self._tables)
+        return tuple(by_table.get(table, total) for table in self._tables)
 
 
 def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-    """The tables whose cells stand one after another in a vector, which may go on after them."""
+    """The tables whose cells follow each other in a vector, which may be longer."""
     schemas = {names: schema.subset(*names) for names in dict.fromkeys(table.attributes for table in tables)}
     out, start = [], 0
     for table in tables:

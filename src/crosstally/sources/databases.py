@@ -1,6 +1,6 @@
-"""Rows that one SELECT finds in a database, each batch once: PostgreSQL, SQLite, DuckDB, ODBC, or a connection given.
+"""The rows of one SELECT, each batch read once: PostgreSQL, SQLite, DuckDB, ODBC, or a given connection.
 
-What a driver raises may quote a person's values. It becomes a line of our own, with the SQLSTATE.
+A driver's error may quote a person's values. It is replaced by a message of ours with the SQLSTATE.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from crosstally.sources.source import ANY_UNIT, WEIGHT, AnyUnit, RowStream, Scan
 
 # Rows that a database groups before they travel: equal rows once, with how many there are. A group must hold rows of
 # equal cells, whatever a column's collation says. So rows are grouped only where the database's equality implies equal
-# canonical texts: by whole numbers, booleans, dates, and texts compared byte by byte. Under a collation that overlooks
-# case, one person's 'ABC' could else move a thousand others out of the cell of 'abc'.
+# canonical texts: by whole numbers, booleans, dates, and texts compared byte by byte. Under a collation that ignores
+# case, one person's 'ABC' could otherwise move a thousand others out of the cell of 'abc'.
 
 
 _SAMPLE = 1_000_000
-"""Of so many rows it is seen whether grouping is worth its while."""
+"""The first rows, this many, decide whether grouping is worthwhile."""
 _INTEGERS = {"SMALLINT", "INTEGER", "BIGINT", "TINYINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 _AS_THEY_ARE = _INTEGERS | {"BOOLEAN", "DATE"}
 _TEXTS = {"TEXT", "CHARACTER VARYING", "VARCHAR"}  # not CHARACTER, whose blanks a cast takes away, nor an enumeration
@@ -168,13 +168,13 @@ class Database(Source):
 
     def _read(self, scan: Scan) -> Generator[tuple[pa.RecordBatch, int]]:
         choose = partial(chosen_columns, "the query", needed=scan.columns)
-        with read_query(self, choose if scan.may_group else None, unit=scan.unit) as (names, found):
+        with read_query(self, choose if scan.may_group else None, unit=scan.unit) as (names, batches):
             chosen = [*choose([name for name in names if name != WEIGHT]), *(name for name in names if name == WEIGHT)]
-            for batch in found:
+            for batch in batches:
                 yield _plain_columns(batch.select(chosen)), 0
 
     def joins(self, unit: str | None) -> Mapping[str, str]:
-        """How each table was joined that the query joins."""
+        """How each joined table of the query was joined."""
         return self._checked(unit).joins
 
     def leaves_rows_out(self, unit: str | None) -> bool:
@@ -228,20 +228,20 @@ def read_query(
 
 
 def _executed(execute: Execute, query: str) -> Rows:
-    """The names of a query's columns, and its batches; what a driver raises of either becomes a line of our own."""
-    names, found = _guarded(partial(execute, query), _FAILED)
-    return names, iter(partial(_guarded, partial(next, found, None), _ENDED), None)
+    """The names of a query's columns, and its batches; a driver's errors are replaced by messages of ours."""
+    names, batches = _guarded(partial(execute, query), _FAILED)
+    return names, iter(partial(_guarded, partial(next, batches, None), _ENDED), None)
 
 
 def _names(execute: Execute, query: str) -> list[str]:
     """The names of the columns of a query without rows."""
-    names, found = execute(query)
-    deque(found, maxlen=0)
+    names, batches = execute(query)
+    deque(batches, maxlen=0)
     return names
 
 
 def _check_in_database(checked: CheckedQuery, dialect: str | None, execute: Execute) -> None:
-    """Ask the database what the query alone does not say: its names of columns, and what is unique in public tables."""
+    """Ask the database what the query does not say: the names of columns, and what is unique in public tables."""
     for asked in checked.columns:
         check_columns(asked, _names(execute, asked.query), dialect)
     for table, repeats in checked.repeats.items():
@@ -276,13 +276,13 @@ def _types(query: str, dialect: str, execute: Execute, names: Sequence[str]) -> 
 
 
 def _only_row(execute: Execute, query: str) -> list[Any]:
-    _, found = execute(query)
-    (row,) = [[column[i].as_py() for column in batch.columns] for batch in found for i in range(batch.num_rows)]
+    _, batches = execute(query)
+    (row,) = [[column[i].as_py() for column in batch.columns] for batch in batches for i in range(batch.num_rows)]
     return row
 
 
 def _plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without types of a database's own: numerics become decimals, UUIDs texts."""
+    """The batch without database-specific types: numerics become decimals, UUIDs texts."""
     columns = [_plain(each, batch.column(i)) for i, each in enumerate(batch.schema)]
     return pa.record_batch(columns, names=batch.schema.names)
 
@@ -351,7 +351,7 @@ def _given(connection: Any, stack: ExitStack) -> Execute:
 
 
 def _in_snapshot(address: str, stack: ExitStack) -> Execute:
-    """PostgreSQL, in a transaction that sees one moment and reads alone."""
+    """PostgreSQL, in a read-only transaction on one snapshot."""
     optional("adbc_driver_postgresql", extra="databases", package="adbc-driver-postgresql")
     from adbc_driver_postgresql import dbapi
 

@@ -1,7 +1,7 @@
-"""How a source seems to be written, for a steward to confirm.
+"""Detection of how a source is written, for a steward to confirm.
 
-What is found rests on all rows, so that one row may change it: it is shown, and becomes part of a release only when the
-steward says so, as options or in a schema. Nothing of it is published.
+The result depends on all rows, so one row may change it. It is shown to the steward and enters a release only when the
+steward states it, as options or in a schema. None of it is published.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from crosstally.sources.text_files import (
     read_head,
 )
 
-_SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV looks at: more takes longer and seldom changes its mind
-_UNSAID = (":", " ")  # they part fields too, but times and texts hold them
-_MOST_WORDS = 5  # a column of numbers may contain this many words beside those for a missing value; the same in a draft
-_MOST_WORDS_OF_A_BATCH = 50  # that are looked at: more than there are usual spellings of a missing value, 23
+_SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV reads: more takes longer and seldom changes its result
+_UNSAID = (":", " ")  # they separate fields too, but times and texts contain them
+_MOST_WORDS = 5  # a column of numbers may hold this many words besides those for a missing value; the same in a draft
+_MOST_WORDS_OF_A_BATCH = 50  # that are examined: more than the 23 usual spellings of a missing value
 _MOST_SAMPLES = 3  # texts with accents that are shown: a steward sees from a few whether the encoding is right
 _LONGEST_SAMPLE = 40  # characters of such a text: longer ones fill the terminal, and may be anything
 _MOST_ACCENTS = 1_000  # texts that are kept to choose samples from
@@ -49,10 +49,10 @@ _VALUE = re.compile(r"\s*|[+-]?[\d., ]*\d[\d., ]*|\d{1,4}[-./]\d{1,2}[-./]\d{1,4
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Detected:
-    """How a source seems to be written. Confidential: it rests on rows, and ``samples`` are some of their texts.
+    """How a source seems to be written. Confidential: it depends on rows, and ``samples`` are some of their texts.
 
-    ``guessed`` says that the encoding is a guess; ``samples`` are up to three texts with non-ASCII letters, from which
-    a person can tell whether it is right.
+    ``guessed`` says that the encoding is a guess; ``samples`` are up to three texts with non-ASCII letters, which show
+    a person whether it is right.
     """
 
     reading: Reading
@@ -93,7 +93,7 @@ class Detected:
 
 
 def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
-    """How a source seems to be written: what ``reading`` does not say is detected from the whole source.
+    """How a source seems to be written: what ``reading`` does not state is detected from the whole source.
 
     Raises:
         AmbiguousNumbersError: All numbers of a column fit two readings.
@@ -101,16 +101,16 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
     """
     source = source_of(rows)
     if not source.is_read_again:
-        return Detected(reading, 0)  # it can be read once, and that is for whoever counts it
+        return Detected(reading, 0)  # it can be read only once, which is reserved for counting
     texts = source.text_files()
-    found = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
-    encoding, guessed = _common_encoding(found)
-    names = found[0].form.names if found else None
-    if found:
-        _check_same_names(texts, found)
-        reading = _with_format(reading, found, encoding)
+    detected = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
+    encoding, guessed = _common_encoding(detected)
+    names = detected[0].form.names if detected else None
+    if detected:
+        _check_same_names(texts, detected)
+        reading = _with_format(reading, detected, encoding)
     columns, accents = _look(source, names, reading)
-    if reading.header is None and found and _looks_like_a_row(found[0].form.names, columns):
+    if reading.header is None and detected and _looks_like_a_row(detected[0].form.names, columns):
         raise SourceError(
             f"{str(texts[0])!r}: its first line looks like a row, not like names; say {how_to_say('header')}: 0 when "
             "there are no names, else the line that holds them"
@@ -118,7 +118,7 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
     return Detected(
         _with_styles(reading, columns),
         len(columns),
-        delimiter=found[0].form.delimiter if found else None,
+        delimiter=detected[0].form.delimiter if detected else None,
         encoding=encoding,
         guessed=guessed,
         samples=tuple(text for text, _ in accents.most_common(_MOST_SAMPLES)),
@@ -126,7 +126,7 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
 
 
 def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Detected | None:
-    """How the first text file among the rows is read by what is said of it and by its names; None without any."""
+    """How the first text file among the rows is read, by its stated options and its names; None without any."""
     encoding = RowEncoding.of(schema, reading)
     texts = source_of(rows).text_files()
     if not texts:
@@ -140,7 +140,7 @@ def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class _Text:
-    """How one text file seems to be written, and whether its first lines show its delimiter to who knows its names."""
+    """How one text file seems to be written, and whether its first lines and known names show its delimiter."""
 
     form: TextFormat
     quote: str | None
@@ -164,7 +164,7 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
     form = format_of(path, reading, None)
     if len(form.names) == 1 and said.delimiter is None:
         _check_single(path, decoded_head(head, encoding, mark)[:_SAMPLE_CHARACTERS])
-    # A guess is said, so that who confirms it does so for all that is read later.
+    # A guess is stated, so that confirming it fixes the encoding for all later reads.
     shown = format_of(path, replace(reading, delimiter=said.delimiter), form.names)
     return _Text(
         form=form,
@@ -175,34 +175,34 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
     )
 
 
-def _with_format(reading: Reading, found: Sequence[_Text], encoding: str | None) -> Reading:
-    """The reading with what must be said of text files: what their first lines show is left to them."""
-    delimiters = {each.form.delimiter for each in found}
-    must_say_delimiter = len(delimiters) == 1 and not all(each.shows_delimiter for each in found)
+def _with_format(reading: Reading, detected: Sequence[_Text], encoding: str | None) -> Reading:
+    """The reading with the options that text files need; what their first lines show is left out."""
+    delimiters = {each.form.delimiter for each in detected}
+    must_say_delimiter = len(delimiters) == 1 and not all(each.shows_delimiter for each in detected)
     return replace(
         reading,
-        delimiter=found[0].form.delimiter if must_say_delimiter else reading.delimiter,
-        encoding=reading.encoding if not any(each.guessed for each in found) else encoding,
-        quote=found[0].quote,
+        delimiter=detected[0].form.delimiter if must_say_delimiter else reading.delimiter,
+        encoding=reading.encoding if not any(each.guessed for each in detected) else encoding,
+        quote=detected[0].quote,
     )
 
 
 def _with_dialect(sample: str, reading: Reading) -> Reading:
-    """The reading with what CleverCSV says of the delimiter; it says nothing where there is one column alone."""
+    """The reading with the delimiter that CleverCSV detects; none for a single column."""
     from clevercsv import Detector
 
     if sample[:4].lower() == "sep=":
         return reading
     last = sample.rfind("\n") + 1  # a row that is cut off would look ragged
-    found = Detector().detect(sample[:last] or sample, delimiters=list(DELIMITERS))
-    if found is None or found.delimiter not in DELIMITERS:
+    style = Detector().detect(sample[:last] or sample, delimiters=list(DELIMITERS))
+    if style is None or style.delimiter not in DELIMITERS:
         return reading
-    is_single = reading.quote is None and found.quotechar == "'" and _only_around_fields("'", found.delimiter, sample)
-    return replace(reading, delimiter=found.delimiter, quote="'" if is_single else reading.quote)
+    is_single = reading.quote is None and style.quotechar == "'" and _only_around_fields("'", style.delimiter, sample)
+    return replace(reading, delimiter=style.delimiter, quote="'" if is_single else reading.quote)
 
 
 def _check_single(path: Path, sample: str) -> None:
-    """Raise when a file of one column seems to have more, parted by something that must be said."""
+    """Raise when a file of one column seems to have more, with a delimiter that must be stated."""
     rows = [line for line in sample.splitlines() if line][:-1]  # the last one may be cut off
     for mark in _UNSAID:
         numbers = {line.count(mark) for line in rows}
@@ -214,25 +214,25 @@ def _check_single(path: Path, sample: str) -> None:
 
 
 def _only_around_fields(quote: str, delimiter: str, sample: str) -> bool:
-    """Whether the character stands at the beginning and at the end of fields alone, and is no apostrophe."""
+    """Whether the character occurs only at the beginning and end of fields, and is not an apostrophe."""
     inside = rf"[^{re.escape(delimiter)}\r\n]{quote}[^{re.escape(delimiter)}\r\n]"
     return re.search(inside, sample) is None
 
 
-def _common_encoding(found: Sequence[_Text]) -> tuple[str | None, bool]:
+def _common_encoding(detected: Sequence[_Text]) -> tuple[str | None, bool]:
     """The encoding of all files; those of ASCII alone go with any."""
-    kinds = {each.form.encoding for each in found if not each.is_ascii}
+    kinds = {each.form.encoding for each in detected if not each.is_ascii}
     if len(kinds) > 1:
         raise SourceError(
             f"the files are in several encodings ({', '.join(sorted(kinds))}): save all of them as UTF-8, or read them "
             "one by one"
         )
-    return (min(kinds, default="utf-8"), any(each.guessed for each in found)) if found else (None, False)
+    return (min(kinds, default="utf-8"), any(each.guessed for each in detected)) if detected else (None, False)
 
 
-def _check_same_names(paths: Sequence[Path], found: Sequence[_Text]) -> None:
-    for path, each in zip(paths, found, strict=True):
-        if set(each.form.names) != set(found[0].form.names):
+def _check_same_names(paths: Sequence[Path], detected: Sequence[_Text]) -> None:
+    for path, each in zip(paths, detected, strict=True):
+        if set(each.form.names) != set(detected[0].form.names):
             raise SourceError(f"{str(path)!r} has other columns than {str(paths[0])!r}; name files with the same ones")
 
 
@@ -241,7 +241,7 @@ def _check_same_names(paths: Sequence[Path], found: Sequence[_Text]) -> None:
 
 @dataclass(slots=True)
 class _Column:
-    """What was seen of a column: its numbers, and a few words that are none."""
+    """A summary of a column: its numbers, and a few words that are not numbers."""
 
     numbers: NumbersSeen = field(default_factory=NumbersSeen)
     words: set[str] = field(default_factory=set)
@@ -259,7 +259,7 @@ def _looks_like_a_row(names: Sequence[str], columns: Mapping[str, _Column]) -> b
 
 
 def _look(source: Source, names: Sequence[str] | None, reading: Reading) -> tuple[dict[str, _Column], Counter[str]]:
-    """What was seen of each column, and texts with letters beyond ASCII."""
+    """A summary of each column, and texts with letters beyond ASCII."""
     columns: dict[str, _Column] = {}
     accents: Counter[str] = Counter()
     needed = None if names is None or len(set(names)) < len(names) else names

@@ -1,6 +1,6 @@
 """A first schema from data, for the steward to review: it is not public until that is done.
 
-Each column is seen batch by batch: what is known of it says which attribute it may be.
+Each column is read batch by batch into a summary, from which an attribute is proposed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _RUNS = 0.2
 they are amounts; classifications are numbered in runs. Seen: 0.25 to 0.34 for the drugs of a register of accidents,
 0.00 to 0.04 for amounts of money."""
 MOST_CODES = 5
-"""So many numbers may stand for reasons why a value is missing."""
+"""At most this many numbers may stand for reasons why a value is missing."""
 _GAP = 5  # codes such as 96 to 99 stand apart from all numbers by more than this. Less takes a long tail for codes
 _NINES = re.compile(r"9+[0-9]?")
 _BELOW_ZERO = re.compile(r"-(1|([7-9])\2*)")  # surveys' codes for missing values: -1, -7, -8, -9, -99, -888
@@ -171,15 +171,15 @@ class DraftedColumn:
     remarks: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"DraftedColumn({self.attribute.name!r})"  # what was found never reaches a log
+        return f"DraftedColumn({self.attribute.name!r})"  # these values never reach a log
 
     def rare(self, fewest: int = 10) -> tuple[tuple[str, int], ...]:
-        """The labels of fewer rows than this: of so few people that a label may tell of one."""
+        """The labels of fewer rows than this: so few people that a label may reveal one of them."""
         return tuple((label, rows) for label, rows in self.frequencies if 0 < rows < fewest)
 
 
 class Column:
-    """What is known of a column so far."""
+    """The summary of a column so far."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -197,7 +197,7 @@ class Column:
         self._kind = ""
 
     def add(self, place: str, values: pa.Array) -> None:
-        """Take in a batch; an error says the place of the column, since its name may be a person's."""
+        """Add a batch; an error says the place of the column, since its name may be a person's."""
         if not is_readable(values.type):
             self._kind = str(values.type).split("<")[0]
             return
@@ -206,23 +206,23 @@ class Column:
         known = pc.drop_null(texts)
         self._rows += len(known)
         counted = known.value_counts()
-        found = counted.field("values").to_pylist()
-        self._dates.add([text for text in found if not missing_tokens([text])] if self._dates.possible else [])
-        self._add_numbers(found, known)
+        distinct = counted.field("values").to_pylist()
+        self._dates.add([text for text in distinct if not missing_tokens([text])] if self._dates.possible else [])
+        self._add_numbers(distinct, known)
         if names_id(self._name):
             self._ids.append(known)
         if not self._too_many:
-            self._times.update(dict(zip(found, counted.field("counts").to_pylist(), strict=True)))
+            self._times.update(dict(zip(distinct, counted.field("counts").to_pylist(), strict=True)))
             self._too_many = len(self._times) > _MOST_TRACKED
 
-    def _add_numbers(self, found: Sequence[str], texts: pa.Array) -> None:
+    def _add_numbers(self, values: Sequence[str], texts: pa.Array) -> None:
         if len(self._words) > _MOST_WORDS + len(missing_tokens(self._words)):
             return
-        numbers = [number_of(text) for text in found]
+        numbers = [number_of(text) for text in values]
         known = [number for number in numbers if number is not None and abs(number) < _TOO_LARGE]
-        words = (text for text, n in zip(found, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
+        words = (text for text, n in zip(values, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
         self._words.update(islice(words, 2 * _MOST_WORDS))
-        negative = (text for text, n in zip(found, numbers, strict=True) if n is not None and n < 0)
+        negative = (text for text, n in zip(values, numbers, strict=True) if n is not None and n < 0)
         self._negative.update(islice(negative, MOST_CODES + 1))
         if not known:
             return
@@ -253,13 +253,13 @@ class Column:
 
     @property
     def _is_numeric(self) -> bool:
-        """Whether all are numbers, or so many that a few words among them stand for something else."""
+        """Whether all values are numbers, except a few words that stand for something else."""
         few = len(self._other_words) <= _MOST_WORDS and len(self._known) - len(self._other_words) > _FEW_NUMBERS
         return self._ends is not None and (few or not self._other_words)
 
     @property
     def _is_code(self) -> bool:
-        """Whether numbers have no size: a name says so, or zeros before them, or that they come in runs."""
+        """Whether numbers are codes without a size, by the name, by leading zeros, or because they come in runs."""
         if names_code(self._name) or any(map(_LEADING_ZERO.fullmatch, self._known)):
             return True
         return self._whole and not self._too_many and are_codes(self._numbers)
@@ -267,8 +267,8 @@ class Column:
     @property
     def _numbers(self) -> list[int]:
         """The whole numbers among the values."""
-        found = (number_of(text) for text in self._known)
-        return sorted({int(n) for n in found if n is not None and abs(n) < _TOO_LARGE and n == int(n)})
+        numbers = (number_of(text) for text in self._known)
+        return sorted({int(n) for n in numbers if n is not None and abs(n) < _TOO_LARGE and n == int(n)})
 
     @property
     def _is_measure(self) -> bool:
@@ -284,8 +284,8 @@ class Column:
         distinct = len(self._times)
         if not self._ids or distinct <= _FEW_NUMBERS or (distinct <= max_values and 4 * distinct < self._rows):
             return None
-        found = rows_of_units(self._ids)
-        return found if found.most > 1 else None
+        rows = rows_of_units(self._ids)
+        return rows if rows.most > 1 else None
 
     def reason_to_leave_out(self, max_values: int) -> str | None:
         """Why the column cannot be an attribute; None when it can. No reason holds a value."""
@@ -362,7 +362,7 @@ class Column:
         return tuple(map(str, apart)) if others_are_ages else ()
 
     def _binned(self, *, missing: bool) -> tuple[Attribute, list[str]]:
-        """Bins for the numbers; codes for missing values are not looked at."""
+        """Bins for the numbers; codes for missing values are ignored."""
         assert self._ends is not None
         (low, high), whole = self._ends, self._whole
         if self._codes_below_zero and self._least is not None:
@@ -404,7 +404,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Draft:
-    """A draft schema, what was found in its columns, and the columns left out of it, each with the reason.
+    """A draft schema, the columns behind it, and the columns left out of it, each with the reason.
 
     Confidential: labels and frequencies come from the data. ``units`` are the rows of the units that are suggested.
     """
@@ -431,7 +431,7 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) ->
     columns: dict[str, Column] = {}
     for batch in source_of(rows).batches(Scan(None, reading, ANY_UNIT)):
         for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
-            # An error says where the column stands: its name may be a person's, where a file has no header.
+            # An error gives the column's position: its name may be a person's, where a file has no header.
             columns.setdefault(name, Column(name)).add(f"number {place}", values)
     unit, units, left_out = _unit(columns, max_values)
     drafted: list[DraftedColumn] = []
@@ -468,6 +468,6 @@ def _unit(columns: dict[str, Column], max_values: int) -> tuple[Unit | None, Row
 
 
 def _reading(columns: dict[str, ColumnReading | None], written: Reading) -> RowReading | None:
-    """What the draft says of reading, and how the source was read for it, so that it is read alike ever after."""
+    """The draft's reading with the options the source was read with, so that it is always read in the same way."""
     own, options = {name: each for name, each in columns.items() if each is not None}, written.to_dict()
     return RowReading(file=options, columns=own) if own or options else None

@@ -1,4 +1,4 @@
-"""Drivers of databases: what their errors say without a value of a row, connections that read alone, and their rows."""
+"""Database drivers: their errors without any value of a row, read-only connections, and their rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SQLITE = re.compile(r"SQLITE_[A-Z_]+")
 
 
 def reason_of(error: Exception) -> str | None:
-    """What can be said of a driver's error without its text; None where that is nothing.
+    """A description of a driver's error without its text; None if there is none.
 
     >>> class Wrong(Exception):
     ...     sqlstate = "22P02"
@@ -80,16 +80,16 @@ def reason_of(error: Exception) -> str | None:
 
 
 def _reason_of_odbc(message: str) -> str | None:
-    """The first state in a message of the driver manager, which stands before the driver's own text."""
+    """The first state in a message of the driver manager, which precedes the driver's own text."""
     if _TOO_LONG in message:
         return "a value is longer than the driver says that its column holds; cast it in the query to a longer type"
-    found = _ODBC_STATE.search(message)
-    reason = None if found is None else reason_of_state(found[1])
-    return None if reason is None or found is None else f"{reason} (SQLSTATE {found[1]})"
+    match = _ODBC_STATE.search(message)
+    reason = None if match is None else reason_of_state(match[1])
+    return None if reason is None or match is None else f"{reason} (SQLSTATE {match[1]})"
 
 
 def reason_of_state(state: str) -> str | None:
-    """What a SQLSTATE stands for; None where its class is not listed here."""
+    """The meaning of a SQLSTATE; None where its class is not listed here."""
     return _STATES.get(state) or _CLASSES.get(state[:2]) if _STATE.fullmatch(state) else None
 
 
@@ -105,7 +105,7 @@ _KINDS: dict[type, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
-    Decimal: pa.decimal256(76, 38),  # as text it might be meant in two ways
+    Decimal: pa.decimal256(76, 38),  # a text might have two readings
     str: pa.large_string(),
     bytes: pa.large_binary(),  # no attribute takes it, and the error names the column
     date: pa.date32(),
@@ -116,7 +116,7 @@ _KINDS: dict[type, pa.DataType] = {
 def column_of(values: Sequence[object]) -> pa.Array:
     """The values as an array. Where they are of several kinds each becomes its canonical text.
 
-    What becomes of a value depends on no other: a number and its canonical text fall into the same cells.
+    Each value is converted independently of others: a number and its canonical text fall into the same cells.
 
     >>> column_of([1, None, 2]).type, column_of([1, "a", 2.5]).to_pylist()
     (DataType(int64), ['1', 'a', '2.5'])
@@ -131,7 +131,7 @@ def column_of(values: Sequence[object]) -> pa.Array:
     return pa.array([canonical_text(value) for value in values], pa.large_string())
 
 
-# Connections that read alone, and the rows of a query through each
+# Read-only connections, and the rows of a query through each
 
 
 def connect_sqlite(path: Path) -> sqlite3.Connection:
@@ -190,7 +190,7 @@ def quoted(name: str) -> str:
 
 
 # Rows of a query through ODBC: SQL Server, Oracle, and whatever else has a driver. They are streamed, never grouped.
-# What a driver says of a column's type may be less than its values hold. So numbers with a point are fetched as texts
+# A driver may report a narrower type than a column's values need. So numbers with a point are fetched as texts
 # or doubles, and a value that is longer than its buffer is an error: nothing is rounded or cut.
 
 
@@ -266,7 +266,7 @@ _LISTED = {
         "AND table_schema = current_schema()"
     ),
 }
-"""How each says which tables it has."""
+"""The query by which each lists its tables."""
 
 
 def open_tables(kind: str, path: Path, reading: Reading) -> OpenedFile:
@@ -278,8 +278,8 @@ def open_tables(kind: str, path: Path, reading: Reading) -> OpenedFile:
         return dbapi_rows(stack.enter_context(closing(connect_sqlite(path))), stack, query)
 
     with ExitStack() as stack:
-        _, found = rows(stack, _LISTED[kind])
-        table = _table(path, [name for batch in found for name in batch.column(0).to_pylist()], reading.table)
+        _, listed = rows(stack, _LISTED[kind])
+        table = _table(path, [name for batch in listed for name in batch.column(0).to_pylist()], reading.table)
         names, _ = rows(stack, f"SELECT * FROM {quoted(table)} LIMIT 0")
 
     def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:

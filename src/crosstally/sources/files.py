@@ -1,4 +1,4 @@
-"""Files as a source: Arrow record batches, each file by the end of its name. No error is worded by its content."""
+"""Files as a source of Arrow record batches; the end of a name decides the format. No error message quotes content."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Files(Source):
         """The bytes of all files together; None where one cannot be found."""
         try:
             return sum(path.stat().st_size for path in paths_of(self._rows))
-        except (OSError, SourceError):  # whoever reads the rows says what is wrong
+        except (OSError, SourceError):  # reading the rows reports what is wrong
             return None
 
     def text_files(self) -> list[Path]:
@@ -127,14 +127,14 @@ def _expanded(path: str) -> list[Path]:
         return guarded(repr(path), partial(_files_in, Path(path)))
     if not has_magic(path) or guarded(repr(path), Path(path).exists):
         return [Path(path)]
-    found = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
-    if not found:
+    paths = sorted(glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    if not paths:
         raise SourceError(f"no file matches {path!r}")
-    return [Path(each) for each in found]
+    return [Path(each) for each in paths]
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The files of a folder, all of one kind, but for those whose names begin with a point or an underscore."""
+    """The files of a folder, all of one kind, except those whose names begin with a point or an underscore."""
     inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith((".", "_"))]
     files = [path for path in inside if path.is_file() and ending_of(path) is not None]
     kinds = sorted({str(ending_of(path)) for path in files})
@@ -147,7 +147,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _check_title(path: Path, reading: Reading, needed: Sequence[str]) -> None:
-    """Raise where a title stands before the names: one of the next lines has all that are needed."""
+    """Raise if a title precedes the names: one of the next lines has all that are needed."""
     if reading.header is not None or kind_of(path) not in ("text", "sheet"):
         return
     found = 0
@@ -185,7 +185,7 @@ def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> Ope
     The names may be a person's: a text file without a header has a row in their place. The needed ones are looked for
     in a text file's first lines, to see how it is separated.
     """
-    if path.exists() and not path.is_file():  # its format is looked at first, and then its rows are read
+    if path.exists() and not path.is_file():  # its format is read first, and then its rows
         raise SourceError(f"{str(path)!r} is a pipe or a device, which can be read once; save it as a file first")
     kind = kind_of(path)
     if kind is None:
@@ -246,7 +246,7 @@ def _open_parquet(path: Path) -> OpenedFile:
 
 
 def _check_extent(path: Path, metadata: Any) -> None:
-    """Raise where a Parquet file says that it has more than is read; a few bytes can say any number."""
+    """Raise if a Parquet file claims more rows than are ever read; a few bytes can claim any number."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     said = (
         ("columns", metadata.num_columns, MOST_COLUMNS),

@@ -1,7 +1,7 @@
-"""A wall around readers of rows.
+"""A guard around readers of rows.
 
-Their messages may quote rows, so none of them passes: an error that comes out names the source and a reason that was
-written here, and carries no other exception along.
+Readers' messages may quote rows, so none of them gets out: an error names the source and a reason from our own list,
+and has no other exception attached.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def guarded(
     otherwise: str = DAMAGED,
     reason_of: Callable[[Exception], str | None] = lambda _: None,
 ) -> T:
-    """What the action returns; whatever it raises becomes a SourceError that holds none of its text.
+    """The result of the action; any exception becomes a SourceError without its text.
 
     ``reason_of`` may find a reason in an error that is safe to print, which goes before those known here.
     """

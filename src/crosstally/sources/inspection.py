@@ -1,4 +1,4 @@
-"""What a steward sees of data before a release: how well they fit a schema, and how rows are spread over its cells."""
+"""Inspection of data by a steward before a release: how well they fit a schema, and how rows spread over its cells."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class Report:
 def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report:
     """How well the rows fit the schema; spends nothing and refuses no value, and is confidential."""
     encoding = RowEncoding.of(schema, reading)
-    found = [_Findings(encoder) for encoder in encoding.encoders()]
+    columns = [_Findings(encoder) for encoder in encoding.encoders()]
     read = dropped = 0
     ids: list[pa.Array] = []
     for batch in encoding.batches(source_of(rows)):
         lost = np.zeros(batch.num_rows, np.bool_)
-        for findings in found:
+        for findings in columns:
             lost |= findings.add(batch)
         read += batch.num_rows
         dropped += int(lost.sum())
@@ -93,7 +93,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
     without_id = sum(part.null_count for part in ids)
     excess = np.maximum(rows_of_each(ids) - schema.max_rows, 0)
     return Report(
-        tuple(findings.report() for findings in found),
+        tuple(findings.report() for findings in columns),
         read,
         dropped=dropped,
         without_id=without_id,
@@ -103,7 +103,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
 
 
 class _Findings:
-    """What was found in one column so far."""
+    """The findings in one column so far."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -112,7 +112,7 @@ class _Findings:
         self._examples: dict[str, None] = {}
 
     def add(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Take in a batch; which of its rows the attribute's rule drops."""
+        """Add a batch; returns which of its rows the attribute's rule drops."""
         raw, labels = self._encoder.raw(batch), self._encoder.matcher.labels
         self._seen += np.bincount(raw, minlength=labels + 2)
         if self._seen[labels] and len(self._examples) < _MOST_EXAMPLES:
@@ -143,20 +143,20 @@ class _Findings:
 
 
 FEW_ROWS = 10
-"""A label of fewer rows, or of fewer people where people have several rows, may tell that one of them is there."""
+"""A label of fewer rows, or of fewer people where people have several rows, may reveal that one of them is there."""
 MOST_TEXTS = 200_000
 """Different texts of a column that are counted one by one: about 20 MB. Columns of numbers with more are rare."""
 MOST_WITH_PEOPLE = 20_000
-"""Different texts of a column of which the first people are remembered; with more, few people are told by rows."""
+"""Distinct texts of a column whose first people are remembered; with more, few people are detected by rows."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Distribution:
     """Confidential: the rows of each cell of an attribute, in the order of its labels.
 
-    ``few`` says for each cell that it has somebody, and fewer than ten people. ``texts`` are the texts of the source
-    that mean each label, the most frequent first; ``outside`` those that mean none and have no cell, with their rows,
-    and ``missing`` the rows without a value where these have no cell.
+    ``few`` says for each cell whether it has at least one and fewer than ten people. ``texts`` are the texts of the
+    source that mean each label, the most frequent first; ``outside`` those that mean none and have no cell, with their
+    rows, and ``missing`` the rows without a value where these have no cell.
     """
 
     rows: tuple[int, ...]
@@ -193,14 +193,14 @@ class Distributions:
 
 
 class FirstPeople:
-    """Confidential: of each text of a column the first people who have it, up to as many as are no longer few."""
+    """Confidential: for each text of a column the first people who have it, up to the number that is no longer few."""
 
     def __init__(self) -> None:
         self._ids: dict[str, set[str]] = {}
         self._many: list[str] = []
 
     def add(self, texts: pa.Array, ids: pa.Array) -> None:
-        """Take in a batch; rows of texts that many people have are not looked at any more."""
+        """Add a batch; rows of texts that many people have are skipped."""
         known = pc.and_(pc.is_valid(texts), pc.is_valid(ids))
         wanted = pc.and_(known, pc.invert(pc.is_in(texts, pa.array(self._many, pa.large_string()))))
         if len(self._ids) > MOST_WITH_PEOPLE or not pc.any(wanted).as_py():
@@ -216,7 +216,7 @@ class FirstPeople:
                     self._many.append(text)
 
     def are_few(self, texts: Iterable[str]) -> bool | None:
-        """Whether somebody, and fewer than ten people, have one of these texts; None where that was not kept."""
+        """Whether at least one and fewer than ten people have one of these texts; None where that was not kept."""
         if len(self._ids) > MOST_WITH_PEOPLE:
             return None
         return 0 < len(set().union(*(self._ids.get(text, ()) for text in texts))) < FEW_ROWS
@@ -236,8 +236,8 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIO
                 texts = canonical_texts(name, batch.column(name))
                 if ids is not None:
                     people[name].add(texts, ids)
-                found = texts.value_counts()
-                pairs = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
+                counts = texts.value_counts()
+                pairs = zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
                 times.update(dict(pairs))
                 if len(times) > MOST_TEXTS:
                     counted[name] = None

@@ -21,7 +21,7 @@ from crosstally.errors import SourceError
 from crosstally.sources.parts import JOIN_KINDS
 
 PUBLIC, OF_UNIT, ASSERTED = JOIN_KINDS
-"""How a table came to be joined, as a release's statement says it."""
+"""How a table was joined, in the words of a release's statement."""
 _HOW = (
     "declare it with --public-table (in Python public_tables) if nobody in it needs protection, give the schema a unit "
     "and equate its id on both sides, or say --rows-are-units (in Python rows_are_units=True); the release states which"
@@ -30,7 +30,7 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One side of a join: the name that columns say, its tree, whether all its tables are public, and if it is one."""
+    """One side of a join: the name that qualifies columns, its tree, whether its tables are public, if it is one."""
 
     name: str
     node: Any
@@ -43,15 +43,15 @@ class _Source:
 
 
 def table_name(table: Any) -> str:
-    """The name of a table as the query has it, in small letters."""
+    """The name of a table as in the query, in small letters."""
     return ".".join(part.name for part in (table.args.get("db"), table.this) if part is not None).lower()
 
 
 def joined_tables(tree: Any) -> list[str]:
     """The tables that any join of a tree brings in."""
     exp = optional("sqlglot", extra="databases").exp
-    found = (table for join in tree.find_all(exp.Join) for table in join.find_all(exp.Table))
-    return list(dict.fromkeys(table_name(table) for table in found))
+    tables = (table for join in tree.find_all(exp.Join) for table in join.find_all(exp.Table))
+    return list(dict.fromkeys(table_name(table) for table in tables))
 
 
 def joins_of(
@@ -59,7 +59,7 @@ def joins_of(
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """How each table was joined, and for each public table that must be unique a query that counts its repeats.
 
-    The query was checked otherwise; raises where a row may depend on rows of several units.
+    Other checks of the query come before; raises where a row may depend on rows of several units.
     """
     exp = optional("sqlglot", extra="databases").exp
     public = _named_public(tree, {name.lower() for name in public})
@@ -107,7 +107,7 @@ def _source(node: Any, tree: Any, public: Collection[str]) -> _Source:
 
 
 def _defined(tree: Any) -> dict[str, Any]:
-    """What WITH gives names to."""
+    """The queries that WITH names."""
     return {cte.alias.lower(): cte.this for cte in tree.find_all(optional("sqlglot", extra="databases").exp.CTE)}
 
 
@@ -208,7 +208,7 @@ def _found_by(select: Any, sources: list[_Source], wanted: _Source, found: Colle
 
 
 def _repeats(table: Any, columns: list[str], dialect: Any) -> str:
-    """The query that says how many values of a public table's columns are there several times."""
+    """The query that counts the values of a public table's columns that occur several times."""
     exp = optional("sqlglot", extra="databases").exp
     keys = [exp.column(exp.to_identifier(name)) for name in columns]
     own = table.copy()

@@ -1,4 +1,4 @@
-"""What a user gave as rows: which kind of source it is (nobody else asks), and its rows encoded and counted."""
+"""Dispatch on what a user gave as rows: its kind of source (decided here only), and its rows encoded and counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def source_of(rows: Any) -> Source:
         return Files(rows)
     if isinstance(rows, Sequence) and rows and all(isinstance(each, str | os.PathLike) for each in rows):
         return Files(rows)
-    if is_frame(rows):  # it speaks Arrow too, and would bring all rows here at once
+    if is_frame(rows):  # it has an Arrow interface too, which would load all rows here at once
         return SparkTable(rows)
     if is_table(rows):
         return TableRows(rows)
@@ -48,7 +48,7 @@ def source_of(rows: Any) -> Source:
 
 
 class NoRows(Source):
-    """What a user gave and is no source: an error says so when rows are asked for, which an old key never does."""
+    """An argument that is not a source: an error says so when rows are needed, which an old key never does."""
 
     is_read_again = True
 
@@ -111,7 +111,7 @@ def count(
         schema: The attributes and the unit of protection.
         tables: Names of attributes, or cells, which may count groups of values.
         reading: How the rows are written, where the schema's reading does not say it.
-        refuse_unclear: Whether numbers that may be meant in two ways are refused; else they have a decimal point.
+        refuse_unclear: Whether numbers with two readings are refused; otherwise they have a decimal point.
         progress: Called with the number of bytes read so far of all files; never for a table in memory.
         batch_rows: How many rows are counted at once.
     """
@@ -133,7 +133,7 @@ def count_share(
     progress: Callable[[int], None] | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> tuple[tuple[ExactTable, ...], str]:
-    """The exact counts of one share of the rows, and a digest of what all shares must have seen alike.
+    """The exact counts of one share of the rows, and a digest of what must be the same for all shares.
 
     The counts of all shares add up to those of ``count``, whose arguments these are.
     """

@@ -1,8 +1,8 @@
-"""Whether a query is one SELECT whose rows each come of one row, so that a person changes the own rows alone.
+"""Whether a query is one SELECT each of whose rows comes from one row, so that a person changes only their own rows.
 
-Sensitivity rests on it. So the query is not searched for what is known to be wrong: every part of it must be among the
-parts that are known to be right, and what is not known here is refused. The query is printed anew from its tree before
-it is checked, and this is what the database runs: it reads no word that was not understood here.
+Sensitivity depends on it. So the check is a list of what is allowed, not of what is forbidden: every part of the query
+must be known to be safe, and anything unknown is refused. The query is printed again from its tree before it is
+checked, and the database runs that text: it sees no word that was not understood here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from crosstally.sources.joins import ASSERTED, joined_tables, joins_of
 from crosstally.sources.source import AnyUnit
 from crosstally.sql_trees import in_words, known_trees, not_understood
 
-# Columns that a query says with the name of their table: each must be one. PostgreSQL takes ``p.max`` for ``max(p)``
+# Columns that a query qualifies with a table's name: each must exist. PostgreSQL takes ``p.max`` for ``max(p)``
 # where ``p`` has no such column, for aggregates of its own and of others. Names of functions cannot all be known here,
-# names of columns can: the database says them.
+# names of columns can: the database lists them.
 
 
 @dataclass(frozen=True, slots=True)
 class Qualified:
-    """Names that stand behind the name of a source of rows, and the query, without rows, that has its columns."""
+    """Names that are qualified by a source of rows, and the query, without rows, that has its columns."""
 
     source: str
     query: str
@@ -216,9 +216,9 @@ _MORE = {
     "start end step is_end_exclusive": "ExplodingGenerateSeries GenerateSeries",
 }
 ROW_BY_ROW = known_trees(_PARTS) | known_trees(_OPERATORS) | known_trees(_FUNCTIONS)
-"""Of a query whose rows each come of one row."""
+"""For a query whose rows each come from one row."""
 READING = ROW_BY_ROW | known_trees(_MORE)
-"""Of a query that changes nothing."""
+"""For a query that changes nothing."""
 
 
 _CHANGING = frozenset(
@@ -236,7 +236,7 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuery:
-    """A query as the database runs it, and what is left to ask the database before.
+    """A query as the database runs it, and what the database must be asked first.
 
     ``joins`` says how each table was joined. ``repeats`` holds, for public tables, queries whose one number must be 0;
     ``columns`` the names that must be columns of a source of rows, which a query finds that has no rows; ``filters``
@@ -259,10 +259,10 @@ def checked_query(
     unit: str | AnyUnit | None = None,
     reading_files: bool = False,
 ) -> CheckedQuery:
-    """The query, printed anew; raises unless it is one SELECT that changes nothing and keeps units apart.
+    """The query, printed again; raises unless it is one SELECT that changes nothing and keeps units apart.
 
     ``dialect`` is sqlglot's name for the database's SQL, None for SQL as most databases speak it. ``unit`` is the
-    column of the unit's id, by which tables may be joined, beside those that are declared public. What a view does
+    column of the unit's id, by which tables may be joined, besides those that are declared public. What a view does
     inside the database cannot be seen from here. With ``rows_are_units`` the steward answers for how rows depend on
     each other; functions that are not known, and those in FROM, are refused all the same: they may do anything. With
     ``reading_files`` those that read files stand for tables.
@@ -303,7 +303,7 @@ def _printed(query: str, dialect: str | None, *, reading_files: bool) -> str:
 
 @cache
 def _verbatim(dialect: str | None) -> Any:
-    """A dialect that knows no function by name: sqlglot might print another one for it, which a database lacks."""
+    """A dialect that knows no function by name: sqlglot might print a different one, which a database lacks."""
     sqlglot = optional("sqlglot", extra="databases")
     own = type(sqlglot.Dialect.get_or_raise(dialect))
     parser = type("Parser", (own.parser_class,), {"FUNCTIONS": {}})
@@ -333,16 +333,16 @@ def _parsed(query: str, dialect: str | None, read: Any = None) -> Any:
             raise SourceError("a query must be one statement that begins with SELECT, or WITH before it")
     if statements is None:
         raise SourceError(f"the query is not understood as {dialect or 'SQL'}: write one SELECT statement")
-    found = [each for each in statements if each is not None]
-    if len(found) != 1:
-        raise SourceError(f"a query must be one statement, got {len(found)}")
-    if type(found[0]).__name__ not in ("Select", "Union", "Intersect", "Except"):
-        raise SourceError(f"a query must be a SELECT, got {type(found[0]).__name__.upper()}")
-    return found[0]
+    parsed = [each for each in statements if each is not None]
+    if len(parsed) != 1:
+        raise SourceError(f"a query must be one statement, got {len(parsed)}")
+    if type(parsed[0]).__name__ not in ("Select", "Union", "Intersect", "Except"):
+        raise SourceError(f"a query must be a SELECT, got {type(parsed[0]).__name__.upper()}")
+    return parsed[0]
 
 
 def _check_understood(tree: Any, *, rows_are_units: bool) -> None:
-    """Raise unless every class and argument of the tree is known to keep rows apart or, if asserted, to read alone."""
+    """Raise unless every class and argument of the tree is known to keep rows apart or, if asserted, to only read."""
     refusal = _not_known if rows_are_units else _depends
     for node, argument in not_understood(tree, READING if rows_are_units else ROW_BY_ROW):
         value = node if argument is None else node.args[argument]

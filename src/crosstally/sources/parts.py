@@ -1,7 +1,7 @@
 """Parts: exact counts that several processes made of one source, in files, to be added up before noise.
 
-A part's file is the one export of exact counts, and confidential. It names its plan, its reading, what was seen of the
-source, and which share it is; only the whole of one source, counted once, can be added up.
+A part's file is the only export of exact counts, and is confidential. It names its plan, its reading options, a
+fingerprint of the source, and which share it is; only all shares of one source, each counted once, can be added up.
 
 It holds a line ``crosstally-part-1``, a line of JSON, the counts of all tables of the plan in its order as
 little-endian 64-bit numbers, and the SHA-256 of everything before it.
@@ -67,10 +67,10 @@ class Share:
     @classmethod
     def read(cls, text: str) -> Share:
         """A share as it is written, 3/8."""
-        found = _SHARE.fullmatch(text)
-        if found is None:
+        match = _SHARE.fullmatch(text)
+        if match is None:
             raise SourceError(f"a share must be i/n with i from 1 to n, such as 3/8, got {text[:40]!r}")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def has(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these numbers are of this share: those that leave its place when divided by n."""
@@ -83,7 +83,7 @@ class RowsOfShare:
     Args:
         share: Which of them.
         by: What shares the rows out: "unit" (the hash of the id), "file" or "row" (its number).
-        files: The files that all shares must have seen alike.
+        files: The files, which must be the same for all shares.
     """
 
     def __init__(self, share: Share, by: str, files: Sequence[tuple[str, int]]) -> None:
@@ -93,7 +93,7 @@ class RowsOfShare:
     def chosen(
         self, batches: Iterable[pa.RecordBatch], ids: Callable[[pa.RecordBatch], pa.Array]
     ) -> Iterator[pa.RecordBatch]:
-        """Of all rows those of the share; ``ids`` gives the canonical ids of units, where rows are shared out by them.
+        """The rows of the share; ``ids`` gives the canonical ids of units, where rows are shared by them.
 
         Rows without an id count nowhere, but may hold what a rule refuses: the first share sees them.
         """
@@ -113,7 +113,7 @@ class RowsOfShare:
 
     @property
     def digest(self) -> str:
-        """What all shares must have seen alike, once all was read: files, their sizes, and how many rows."""
+        """What must be the same for all shares, once all was read: files, their sizes, and the number of rows."""
         rows = None if self._by == "file" else self._rows_read
         seen = {"by": self._by, "files": self._files, "rows": rows}
         return hashlib.sha256(json.dumps(seen, ensure_ascii=True).encode()).hexdigest()
@@ -220,38 +220,38 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _read(name: str, content: bytes) -> tuple[Share, PartOrigin, NDArray[np.int64]]:
-    """What a part's bytes say; raises, without a word of them, when they are not what was written."""
+    """The content of a part's bytes; raises, without quoting them, when they are not what was written."""
     if content.startswith(_FAMILY) and not content.startswith(_FIRST_LINE):
         raise SourceError(f"cannot read {name}: it is of a newer format than 1; use a newer crosstally")
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if not content.startswith(_FIRST_LINE) or len(content) > _MOST_BYTES or hashlib.sha256(body).digest() != digest:
         raise SourceError(f"cannot read {name}: {_DAMAGED}")
     header, _, packed = body[len(_FIRST_LINE) :].partition(b"\n")
-    found = _header(header)
-    if found is None or len(packed) % 8:
+    fields = _header(header)
+    if fields is None or len(packed) % 8:
         raise SourceError(f"cannot read {name}: {_DAMAGED}")
     counts = np.frombuffer(packed, "<i8").astype(np.int64)
     if ((counts < 0) | (counts >= _MOST_COUNT)).any():
         raise SourceError(f"cannot read {name}: it holds counts that no rows have")
-    return *found, counts
+    return *fields, counts
 
 
 def _header(line: bytes) -> tuple[Share, PartOrigin] | None:
     try:
-        found = read_json(line) if len(line) <= _HEADER_BYTES else None
+        content = read_json(line) if len(line) <= _HEADER_BYTES else None
     except JsonError:
         return None
-    if not isinstance(found, Mapping) or set(found) - {"joins"} != {*_ORIGIN, "share"}:
+    if not isinstance(content, Mapping) or set(content) - {"joins"} != {*_ORIGIN, "share"}:
         return None
-    place: Any = found["share"]
-    texts = [found["plan"], found["source"], found["reading"] or ""]
+    place: Any = content["share"]
+    texts = [content["plan"], content["source"], content["reading"] or ""]
     if not isinstance(place, list) or len(place) != 2 or not all(isinstance(each, str) for each in texts):
         return None
-    joins = found.get("joins", {})
+    joins = content.get("joins", {})
     if (
-        not isinstance(found["rows_are_units"], bool)
+        not isinstance(content["rows_are_units"], bool)
         or not isinstance(joins, Mapping)
-        or ("joins" in found and not joins)
+        or ("joins" in content and not joins)
     ):
         return None
     if not all(isinstance(how, str) and how in JOIN_KINDS for how in joins.values()):
@@ -260,5 +260,5 @@ def _header(line: bytes) -> tuple[Share, PartOrigin] | None:
         share = Share(*place)
     except SourceError:
         return None
-    origin = PartOrigin(**{field: found[field] for field in _ORIGIN}, joins=dict(joins))
+    origin = PartOrigin(**{field: content[field] for field in _ORIGIN}, joins=dict(joins))
     return share, origin

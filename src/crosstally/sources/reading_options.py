@@ -1,4 +1,4 @@
-"""How a source is written: its separators and encoding, where its names stand, and how its numbers look."""
+"""Options of reading a source: its separators and encoding, the line of its names, and the style of its numbers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.guard import how_to_say
 
 # Numbers that are written as texts: with a decimal point or a decimal comma, their thousands grouped or not. ``21.740``
-# is 21.74 to some and 21,740 to others. A text is therefore read in a style that somebody has said, or, when nobody
-# has, only in a column whose texts are numbers in one way alone.
+# is 21.74 to some and 21,740 to others. A text is therefore read in a stated style or, without one, only in a
+# column whose numbers have one reading.
 
 
 DECIMALS = (".", ",")
@@ -47,7 +47,7 @@ def _whole(*patterns: str) -> str:
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """What stands before the decimals of a number, and what groups its thousands; "" where nothing does.
+    """The decimal separator of a number, and the separator of its thousands; "" where there is none.
 
     >>> NumberStyle(",", ".").plain(pa.array(["1.234,5", "21.740", "7", "n/a"])).to_pylist()
     ['1234.5', '21740', '7', 'n/a']
@@ -65,7 +65,7 @@ class NumberStyle:
     def plain(self, texts: pa.Array) -> pa.Array:
         """The texts, those that are numbers in this style written with a decimal point and no groups.
 
-        What becomes of a text depends on nothing but that text.
+        The result for a text depends only on that text.
         """
         is_number = pc.match_substring_regex(texts, self._pattern)
         numbers = texts
@@ -77,7 +77,7 @@ class NumberStyle:
         return pc.if_else(is_number, numbers, texts)
 
     def is_contradicted(self, texts: pa.Array) -> bool:
-        """Whether some text is no number in this style and one with a decimal point all the same."""
+        """Whether some text is not a number in this style, but is one with a decimal point."""
         if self.decimal == ".":
             return False
         other = pc.match_substring_regex(texts, _whole(_ungrouped(".")))
@@ -97,7 +97,7 @@ def is_any_number(texts: pa.Array) -> pa.Array:
 
 @dataclass
 class NumbersSeen:
-    """In which ways the numbers of a column were written so far; confidential, like all that is seen of rows."""
+    """The number styles seen in a column so far; confidential, like everything derived from rows."""
 
     point: bool = False
     """Some number has a decimal point for certain."""
@@ -116,7 +116,7 @@ class NumbersSeen:
             self._add_distinct(pc.drop_null(pc.unique(plain_text(column))))
 
     def merge(self, other: NumbersSeen) -> None:
-        """Take in what was seen elsewhere."""
+        """Add what was seen elsewhere."""
         self.point |= other.point
         self.comma |= other.comma
         self.unclear |= other.unclear
@@ -171,7 +171,7 @@ class NumbersSeen:
 
     @property
     def _marks(self) -> tuple[set[str], set[str]]:
-        """What stands before decimals and what groups thousands, the unclear ones by what the clear ones leave."""
+        """The decimal and the thousands separator, the unclear one inferred from the clear one."""
         decimals = {mark for mark, seen in ((".", self.point), (",", self.comma)) if seen}
         decimals |= {"." if mark == "," else "," for mark in self.groups & set(DECIMALS)}
         if self.groups - set(DECIMALS):
@@ -183,11 +183,11 @@ def _holds(texts: pa.Array, mark: str) -> bool:
     return bool(len(texts)) and _any(pc.match_substring(texts, mark))
 
 
-def _any(found: pa.Array) -> bool:
-    return bool(pc.any(found, min_count=0).as_py())
+def _any(flags: pa.Array) -> bool:
+    return bool(pc.any(flags, min_count=0).as_py())
 
 
-# How a source is written: its separators, its encoding, where its names stand.
+# How a source is written: its separators, its encoding, the line of its names.
 
 
 EVERY_COLUMN = ""
@@ -263,7 +263,7 @@ class Reading:
         return Reading(**{**other.to_dict(), **self.to_dict(), **by_column})
 
     def to_dict(self) -> dict[str, Any]:
-        """The options as JSON; what is not said is left out."""
+        """The options as JSON; what is not stated is left out."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: dict(value) if isinstance(value, Mapping) else value
@@ -297,25 +297,25 @@ def _check_name(name: str, given: object, *, may_be_number: bool) -> None:
 
 def _encoding_name(given: object) -> str:
     try:
-        found = codecs.lookup(str(given))
-        "".encode(found.name)  # raises for what is no encoding of text, such as base64
+        codec = codecs.lookup(str(given))
+        "".encode(codec.name)  # raises for what is no encoding of text, such as base64
     except (LookupError, ValueError):
         raise SourceError(f"encoding must be one that Python knows, such as utf-8 or cp1252, got {given!r}") from None
-    return "utf-8" if found.name == "utf-8-sig" else found.name
+    return "utf-8" if codec.name == "utf-8-sig" else codec.name
 
 
 def _read_separators(name: str, given: object, known: tuple[str, ...]) -> Separators:
     if given is None or isinstance(given, str):
-        found = {EVERY_COLUMN: given} if given is not None else {}
+        styles = {EVERY_COLUMN: given} if given is not None else {}
     elif isinstance(given, Mapping) and all(isinstance(column, str) for column in given):
-        found = dict(given)
+        styles = dict(given)
     else:
         raise SourceError(f"{name} must be a separator, or one for each column named, got {type(given).__name__}")
-    for separator in found.values():
+    for separator in styles.values():
         if separator not in known:
             shown = ", ".join(map(repr, known))
             raise SourceError(f"{name} must be one of {shown}, got {separator!r}")
-    return given if given is None or isinstance(given, str) else found
+    return given if given is None or isinstance(given, str) else styles
 
 
 def _named(given: Separators) -> tuple[str, ...]:
@@ -324,7 +324,7 @@ def _named(given: Separators) -> tuple[str, ...]:
 
 def _joined(given: Separators, other: Separators) -> Separators:
     if not isinstance(given, Mapping):
-        return other if given is None else given  # what is given for all columns is said of every one of them
+        return other if given is None else given  # what is given for all columns holds for every one of them
     return {**({EVERY_COLUMN: other} if isinstance(other, str) else other or {}), **given}
 
 
@@ -335,10 +335,10 @@ def _of_column(given: Separators, column: str) -> str | None:
 
 
 NO_OPTIONS = Reading()
-"""Nothing is said of how a source is written."""
+"""No option of how a source is written."""
 
 
-# The numbers in a stream of rows: rewritten where their style was said, and watched where it was not.
+# The numbers in a stream of rows: rewritten where their style was stated, and observed where it was not.
 
 
 def numeric_columns(schema: Schema) -> list[str]:
@@ -364,7 +364,7 @@ class Numbers:
         self._numeric = {name: name for name in numeric}  # by the name in the file, the one that errors may print
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, its numbers written with a decimal point and no groups wherever a style was said."""
+        """The batch, its numbers written with a decimal point and no groups wherever a style was stated."""
         for place, name in enumerate(batch.schema.names):
             style = None if name in self._verbatim else self._reading.style(name)
             if style is not None:
@@ -388,13 +388,13 @@ class Numbers:
         return style.plain(encoded.dictionary).take(encoded.indices)
 
     def add_seen(self, seen: Sequence[NumbersSeen]) -> None:
-        """Take in what others saw in the same columns."""
+        """Add what others saw in the same columns."""
         for (name, own), other in zip(self.seen.items(), seen, strict=True):
             own.merge(other)
             _check_plain(self._numeric[name], own)
 
     def check(self) -> None:
-        """Raise when some column, of which all was seen by now, holds numbers that may be meant in two ways."""
+        """Raise when some column, which was read completely, holds numbers with two readings."""
         unclear = [name for name, seen in self.seen.items() if seen.is_unclear]
         if unclear:
             raise AmbiguousNumbersError(unclear, f"column {unclear[0]!r}", how_to_say_decimal(unclear[0]))
@@ -418,12 +418,12 @@ def _mend(name: str) -> str:
 
 
 def how_to_say_decimal(name: str) -> str:
-    """How to say one or the other decimal separator of a column."""
+    """The options that state one or the other decimal separator of a column."""
     return f"{how_to_say('decimal', '.', column=name)} or {how_to_say('decimal', ',', column=name)}"
 
 
 def how_to_say_style(name: str, style: NumberStyle) -> str:
-    """How to say the style of a column."""
+    """The options that state the style of a column."""
     decimal = how_to_say("decimal", style.decimal, column=name)
     if style.thousands in (".", ","):
         return decimal

@@ -1,10 +1,10 @@
 """What a source of rows is, and how its rows become codes.
 
-A source gives names of columns, batches of rows with some of them, and what else may be asked of it. Whoever reads it
-knows this interface and none of its kinds. Each kind has a class in a module of its own, and ``kinds.source_of`` finds
-it for what a user gave. A kind has to give ``streams``; everything else has an answer here.
+A source gives names of columns, batches of rows with some of these columns, and properties such as its key. Readers
+know this interface and none of its kinds. Each kind is a class in its own module, which ``kinds.source_of`` finds for
+what a user gave. A kind must implement ``streams``; everything else has a default here.
 
-The codes of a row depend on that row alone. They are handed to ``counts``.
+The codes of a row depend on that row alone. They are passed to ``counts``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_NAMES = 8  # names of columns in one error: more do not fit a line
 
 
 class AnyUnit:
-    """Stands for the unit of a schema that is not there yet: joins are not looked at, and nothing may be released."""
+    """Stands for the unit of a schema that does not exist yet: joins are not checked, and nothing may be released."""
 
 
 ANY_UNIT = AnyUnit()
@@ -103,7 +103,7 @@ class RowStream:
 
 
 class Source:
-    """Rows of one kind, and what they answer for. A kind gives ``streams``, and what differs from the rest."""
+    """The interface of a source. A kind implements ``streams``, and overrides what differs from the defaults."""
 
     rows_are_units = False
     """Whether the steward answers for how the rows depend on each other."""
@@ -127,7 +127,7 @@ class Source:
         return []
 
     def joins(self, unit: str | None) -> Mapping[str, str]:  # noqa: ARG002
-        """How each table was joined that it joins, for a unit with this column of ids."""
+        """How each joined table was joined, for a unit with this column of ids."""
         return {}
 
     def leaves_rows_out(self, unit: str | None) -> bool:  # noqa: ARG002
@@ -143,7 +143,7 @@ class Source:
         return None
 
     def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:  # noqa: ARG002
-        """What the i-th of n processes must read, what shares its rows out, and the files all must have seen alike.
+        """What the i-th of n processes must read, how its rows are shared, and the files, the same for all processes.
 
         Rows are shared out by "unit" (the hash of the id), by whole "file" or by the number of each "row".
         """
@@ -175,14 +175,14 @@ class Source:
     ) -> Generator[pa.RecordBatch]:
         """The rows, a batch at a time, each with the columns wanted in the order named.
 
-        After the last batch an error says which numbers may be meant in two ways. ``progress`` is called with the bytes
-        read so far of all files; for a table in memory never, since its bytes would tell how many rows there are.
+        After the last batch an error says which numbers have two readings. ``progress`` is called with the bytes read
+        so far of all files; never for a table in memory, since its bytes would reveal the number of rows.
         """
         before = 0
         numbers = scan.numbers()
         for stream in self.streams(scan):
             otherwise = DAMAGED if stream.size is not None else _CUT_SHORT
-            with contextlib.closing(stream.batches):  # also when whoever counts the rows refuses one
+            with contextlib.closing(stream.batches):  # also when the counting of rows refuses one
                 step = partial(next, stream.batches, None)
                 while (read := guarded(stream.name, step, otherwise=otherwise)) is not None:
                     batch, position = read
@@ -231,8 +231,8 @@ def chosen_columns(
 class RowEncoding:
     """How the rows of a source become codes: by a schema, its ``rules`` for values, and how the source is written.
 
-    ``attributes`` are those whose codes are needed. With ``refuse_unclear`` numbers that may be meant in two ways are
-    refused; else they have a decimal point. It travels to Spark's workers.
+    ``attributes`` are those whose codes are needed. With ``refuse_unclear`` numbers with two readings are refused;
+    otherwise they have a decimal point. The object is sent to Spark's workers.
     """
 
     schema: Schema
@@ -286,9 +286,9 @@ class RowEncoding:
 
     @property
     def digest(self) -> str | None:
-        """The digest of how rows are read, None where nothing is said of it.
+        """The digest of how rows are read; None where no option is stated.
 
-        What was given beside the schema is part of the reading, as if it stood there.
+        Options given in addition to the schema are part of the reading.
         """
         said = self.rules
         if self.reading != Reading.from_dict(said.file):
@@ -378,7 +378,7 @@ def unit_column(schema: Schema) -> str | None:
 
 
 def note_reading(digest: str | None, ledger: Path | None, key: str) -> None:
-    """Note beside the ledger, for the steward alone, by which reading a spend was counted: a line with its key.
+    """Note in a file next to the ledger, for the steward only, the reading of a spend: a line with its key.
 
     A ledger may be shown to others, and a digest of a short reading can be guessed: so it is in none. Without a reading
     or a file nothing is noted.

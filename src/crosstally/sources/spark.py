@@ -1,6 +1,6 @@
-"""Rows that Spark holds, as a source: a DataFrame, a table by its name, or files.
+"""Spark as a source of rows: a DataFrame, a table by its name, or files.
 
-What Spark raises, and what its own query logger writes, may quote a person's values. It becomes a line of ours.
+Spark's errors and its query logger may quote a person's values. They are replaced by messages of ours.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a folder sex=01 holds "01", not 1
 }
-"""Of a session of our own, before what the machine's configuration says."""
+"""Settings of our own session, which override the machine's configuration."""
 _LOGGER = "SQLQueryContextLogger"  # PySpark's own: it prints every error with its text
 _LOGS = ("_delta_log", ".hoodie", "metadata/version-hint.text")
 """What a folder of Delta Lake, Hudi or Iceberg holds: its files alone have rows that were deleted."""
@@ -120,7 +120,7 @@ def is_frame(rows: Any) -> bool:
 
 
 def in_spark(action: Callable[[], T]) -> T:
-    """What the action returns; whatever Spark raises becomes a line of our own, and its query logger says nothing."""
+    """The result of the action; Spark's errors become messages of ours, and its query logger is silenced."""
     with _silent():
         return guarded(_SOURCE, action, otherwise=_FAILED, reason_of=_reason)
 
@@ -131,7 +131,7 @@ def _silent() -> Iterator[None]:
     before, logger.disabled = logger.disabled, True
     try:
         with warnings.catch_warnings():
-            # PySpark 4 warns of pandas 3, of which nothing is used here.
+            # PySpark 4 warns about pandas 3, which is not used here.
             warnings.simplefilter("ignore", FutureWarning)
             yield
     finally:
@@ -139,7 +139,7 @@ def _silent() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str | None:
-    """What can be said of Spark's error without its text: the name of its condition, and its SQLSTATE."""
+    """A description of Spark's error without its text: the name of its condition, and its SQLSTATE."""
     condition = _said(error, "getCondition") or _said(error, "getErrorClass")
     state = _said(error, "getSqlState")
     if condition is None or not _CONDITION.fullmatch(condition):
@@ -194,7 +194,7 @@ def _is_path(name: str) -> bool:
 
 
 def open_session() -> Any:
-    """The session that is active, or a new one of our own."""
+    """The active session, or a new one."""
     optional("pyspark", extra="spark")
     from pyspark.sql import SparkSession
 
@@ -214,7 +214,7 @@ def open_session() -> Any:
 def _selected(table: SparkTable, needed: Sequence[str] | None) -> tuple[Any, list[str]]:
     """The columns needed, called c0, c1 and so on, and their names.
 
-    They are found by their places: in a name Spark overlooks case, and takes a point for a field's.
+    They are found by position: in names, Spark ignores case and takes a point for access to a field.
     """
     frame = _frame_of(table)
     names = in_spark(lambda: list(frame.columns))
@@ -258,13 +258,13 @@ class KeptInSpark(EncodedRows):
         return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._encoding, tables)
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         with suppress(Exception):  # the session may have ended, and the rows with it
             self._chunks._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
 def _by_place(frame: Any, encoding: RowEncoding) -> Any:
-    """Chunks of which all of one place, and so all rows of one unit, come to one task, one place after another."""
+    """Chunks partitioned by place, so that all rows of one unit come to one task, one place after another."""
     return (
         frame.mapInArrow(partial(encoded_chunks, encoding), CHUNKS).repartition("place").sortWithinPartitions("place")
     )
@@ -272,17 +272,17 @@ def _by_place(frame: Any, encoding: RowEncoding) -> Any:
 
 def _tables(blocks: Any, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables whose blocks all tasks have made."""
-    found = in_spark(lambda: blocks.repartition("block").mapInArrow(added_blocks, BLOCKS).collect())
-    return add_up(found, encoding, tables)
+    rows = in_spark(lambda: blocks.repartition("block").mapInArrow(added_blocks, BLOCKS).collect())
+    return add_up(rows, encoding, tables)
 
 
-def add_up(found: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-    """The tables that rows with blocks and notes make up; raises what the notes tell of."""
+def add_up(rows: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    """The tables from rows with blocks and notes; raises the errors in the notes."""
     schema = encoding.schema.public()
     cells = sum(math.prod(table.shape(schema)) for table in tables)
     vector = np.zeros(cells + (0 if schema.unit is None else PLACES), np.int64)
-    _check_notes([row["note"] for row in found if row["note"] is not None], encoding)
-    for row in found:
+    _check_notes([row["note"] for row in rows if row["note"] is not None], encoding)
+    for row in rows:
         if row["counts"] is not None:
             start = row["block"] * BLOCK_CELLS
             vector[start : start + BLOCK_CELLS] += np.frombuffer(row["counts"], np.int64)
@@ -292,7 +292,7 @@ def add_up(found: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product
 
 
 def _check_notes(notes: Sequence[str], encoding: RowEncoding) -> None:
-    """Raise what a task met, and what only all tasks together can tell: numbers that may be meant in two ways."""
+    """Raise a task's error, and what only all tasks together show: numbers with two readings."""
     for note in sorted(notes):
         problem = problem_in(note)
         if problem is not None:

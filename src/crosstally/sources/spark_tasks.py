@@ -1,8 +1,8 @@
-"""What Spark's tasks do with the rows of a partition: cells of rows, contribution bounds, counts, and their sums.
+"""Work of Spark's tasks on the rows of a partition: cells of rows, contribution bounds, counts, and their sums.
 
-Everything that a task has to say is in the rows that it returns. Spark takes those of one successful attempt for each
-partition, so that a task that was killed and ran again, or ran twice, changes nothing. Whatever fails in Python becomes
-a note there too, in our own words: an exception that leaves a task is logged, with all that it quotes.
+A task reports only through the rows that it returns. Spark takes those of one successful attempt for each partition, so
+a task that was killed and ran again, or ran twice, changes nothing. Failures in Python become a note in those rows too,
+in our own words: an exception that leaves a task is logged, with everything that it quotes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CHUNK_SCHEMA, _BLOCK_SCHEMA = _arrow_schema(CHUNKS), _arrow_schema(BLOCKS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRows(CodedRows):
-    """Rows, and the places of which they are the first rows."""
+    """Rows, and the places whose first rows they are."""
 
     places: Sequence[int] = ()
 
@@ -86,7 +86,7 @@ def _with_ids(rows: PlacedRows, record: np.dtype[Any], ids: pa.Array) -> pa.Reco
 
 
 def _without_ids(rows: PlacedRows, record: np.dtype[Any]) -> pa.RecordBatch:
-    """Chunks whose places are past the last one, but for the first, which names the place whose first rows it holds."""
+    """Chunks whose places are past the last one, except the first, which names the place whose first rows it holds."""
     ends = np.append(np.arange(0, rows.size, _CHUNK_ROWS), rows.size)
     places = np.full(len(ends) - 1, PLACES, np.int32)
     places[: len(rows.places)] = rows.places
@@ -154,7 +154,7 @@ def _joined(column: pa.Array, kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def block(number: int, counts: NDArray[np.int64]) -> pa.RecordBatch:
-    """A stretch of counts, the number-th of so many cells."""
+    """A stretch of counts: the block of this number."""
     return pa.record_batch([[number], [counts.tobytes()], [None]], schema=_BLOCK_SCHEMA)
 
 
@@ -190,7 +190,7 @@ def send_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 Batches = Iterator[pa.RecordBatch]
-Found = Iterator[PlacedRows | str]
+RowsAndNotes = Iterator[PlacedRows | str]
 """Rows, and notes among them."""
 
 
@@ -206,7 +206,7 @@ def encoded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
 
 
 def bounded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
-    """Chunks of whole places, in the order of places, into chunks with at most so many rows of each unit."""
+    """Chunks of whole places, in the order of places, into chunks with a bounded number of rows per unit."""
     return _as_chunks(_bounded(encoding, batches), encoding)
 
 
@@ -239,11 +239,11 @@ def added_blocks(batches: Batches) -> Batches:
 
 
 def problem_in(note: str) -> CrosstallyError | None:
-    """The error that a note tells of, None where it is of something else."""
-    found = json.loads(note)
-    if "outside" in found:
-        return OutsideValueError(found["outside"])
-    return SourceError(found["problem"]) if "problem" in found else None
+    """The error in a note; None where the note is about something else."""
+    content = json.loads(note)
+    if "outside" in content:
+        return OutsideValueError(content["outside"])
+    return SourceError(content["problem"]) if "problem" in content else None
 
 
 def numbers_seen(note: str) -> list[NumbersSeen]:
@@ -271,8 +271,8 @@ def _told(made: Batches, schema: pa.Schema) -> Batches:
         )
 
 
-def _as_chunks(found: Found, encoding: RowEncoding) -> Batches:
-    some = (each for each in found if isinstance(each, str) or each.size)
+def _as_chunks(stream: RowsAndNotes, encoding: RowEncoding) -> Batches:
+    some = (each for each in stream if isinstance(each, str) or each.size)
     made = (
         note_in(_CHUNK_SCHEMA, each) if isinstance(each, str) else chunks(each, record_of(encoding)) for each in some
     )
@@ -282,7 +282,7 @@ def _as_chunks(found: Found, encoding: RowEncoding) -> Batches:
 # Rows
 
 
-def _encoded(encoding: RowEncoding, batches: Batches) -> Found:
+def _encoded(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
     """The rows that no rule drops and, where there are units, whose unit is known; at the end how numbers look."""
     numbers, encoders = encoding.scan().numbers(), encoding.encoders()
     for batch in batches:
@@ -297,7 +297,7 @@ def _encoded(encoding: RowEncoding, batches: Batches) -> Found:
         yield _numbers_note([*numbers.seen.values()])
 
 
-def _unpacked(encoding: RowEncoding, batches: Batches) -> Found:
+def _unpacked(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
     for batch in batches:
         yield from notes_of(batch)
         rows = unpacked(batch, record_of(encoding))
@@ -307,8 +307,8 @@ def _unpacked(encoding: RowEncoding, batches: Batches) -> Found:
             yield PlacedRows(size, codes, places=() if start else rows.places)
 
 
-def _bounded(encoding: RowEncoding, batches: Batches) -> Found:
-    """Of each unit at most so many rows. All chunks of a place must come, one after another."""
+def _bounded(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
+    """Rows within the contribution bound of each unit. All chunks of a place must come, one after another."""
     unit = encoding.schema.unit
     assert unit is not None
     notes: list[str] = []
@@ -332,12 +332,12 @@ def _bounded(encoding: RowEncoding, batches: Batches) -> Found:
 # Counts
 
 
-def _counted(found: Found, encoding: RowEncoding, tables: Sequence[Product]) -> Batches:
+def _counted(stream: RowsAndNotes, encoding: RowEncoding, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
     schema, names = encoding.schema.public(), [attribute.name for attribute in encoding.attributes]
     tally = Tally(schema, tables, encoding.batch_rows)
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
-    for each in found:
+    for each in stream:
         if isinstance(each, str):
             yield note_in(_BLOCK_SCHEMA, each)
             continue

@@ -1,4 +1,4 @@
-"""Tables that other packages hold, as Arrow readers: frames, queries, datasets, and all that speaks Arrow."""
+"""Tables of other packages as Arrow readers: frames, queries, datasets, and anything with an Arrow interface."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crosstally.sources.guard import guarded
 from crosstally.sources.one_select import CheckedQuery, checked_query
 from crosstally.sources.source import AnyUnit, RowStream, Scan, Source, chosen_columns
 
-# Tables that are queries: whether each of their rows comes of one row, as far as their plans say. What is asked of a
-# query to a database is asked of a Spark DataFrame's analysed plan, of a Polars LazyFrame's plan before it is
+# Tables that are queries: whether each of their rows comes from one row, as far as their plans say. What is required of
+# a query to a database is required of a Spark DataFrame's analysed plan, of a Polars LazyFrame's plan before it is
 # optimized, and of the SQL of a DuckDB relation. Each part must be among those that look at one row alone. A table in
 # memory says nothing of how it was made.
 
@@ -91,14 +91,14 @@ def check_lazy_frame(frame: Any) -> None:
     """Raise unless every node and expression of a Polars plan looks at one row."""
     try:
         parts = list(_polars_parts(frame))
-    except (AttributeError, NotImplementedError):  # Polars raises these of its own plans; what is not seen is refused
+    except (AttributeError, NotImplementedError):  # Polars raises these for its own plans; unseen plans are refused
         parts = ["a part that Polars does not show, such as a Python function"]
     if parts:
         raise _depends("the LazyFrame", parts[0], _POLARS_HOW)
 
 
 def _polars_parts(frame: Any) -> Iterator[str]:
-    """What is not known of a plan to look at one row alone."""
+    """The parts of a plan that are not known to look at one row alone."""
     import polars
 
     # As it was written: optimized, a LIMIT becomes part of the file that is read.
@@ -164,7 +164,7 @@ class TableRows(Source):
         self._name = f"the {type(rows).__name__}"
         kinds = _kinds(rows)
         in_files = _DATASET in kinds and ("pyarrow", "InMemoryDataset") not in kinds
-        # Of anything else that speaks Arrow nothing is known, and nothing can be tried: a reader or a database's cursor
+        # Nothing is known about other objects with an Arrow interface, and nothing can be tried: a reader or a cursor
         # is empty after the first time, a query is run again and may have another answer.
         self.is_read_again = in_files or bool(kinds & _FRAMES) or isinstance(rows, pa.Table | pa.RecordBatch)
 
@@ -181,7 +181,7 @@ class TableRows(Source):
         return ((batch.select(chosen), 0) for batch in reader)
 
     def joins(self, unit: str | None) -> Mapping[str, str]:
-        """How each table was joined that a relation joins."""
+        """How each joined table of a relation was joined."""
         return _checked_relation(self._rows, unit).joins if _is_relation(self._rows) else {}
 
     def leaves_rows_out(self, unit: str | None) -> bool:
@@ -223,7 +223,7 @@ def _is_relation(rows: Any) -> bool:
 
 
 def _checked_relation(rows: Any, unit: str | None) -> CheckedQuery:
-    """The query of a DuckDB relation; raises unless each of its rows comes of rows of one unit."""
+    """The query of a DuckDB relation; raises unless each of its rows comes from rows of one unit."""
     try:
         return checked_query(rows.sql_query(), "duckdb", unit=unit, reading_files=True)
     except SourceError as error:

@@ -1,7 +1,7 @@
 """Text files of rows: CSV and its kin, with any separator, in any encoding, compressed or not.
 
-How a file is read follows from what its reader says and from the names it begins with, never from its rows: one
-person's row cannot change how another's is read. Where the rows do not fit, nothing is read at all.
+How a file is read follows from the options given and from its header, never from its rows: one person's row cannot
+change how another's is read. If some row does not fit, nothing is read at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from crosstally.sources.source import OpenedFile
 
 BLOCK_BYTES = 4 << 20
 """How much of a file is read at once; no row may be longer."""
-_HEAD_BYTES = 256 << 10  # how much of a file is looked at for its names
+_HEAD_BYTES = 256 << 10  # how much of a file is searched for its names
 _LINE_FEED = 10  # the byte that ends a line in UTF-8 and in ASCII
 GUESS = "cp1252"
 """What text is taken for that is not UTF-8: of the encodings with one byte for a letter the most common by far."""
@@ -68,7 +68,7 @@ def read_head(path: Path) -> tuple[bytes, bool]:
 
 
 def encoding_of(head: bytes, given: str | None) -> tuple[str | None, int]:
-    """The encoding that a file's first bytes or its reader say, if any, and the size of its byte order mark.
+    """The encoding by a file's first bytes or the stated options, if any, and the size of its byte order mark.
 
     UTF-16 without a mark shows in its first character, which is one of ASCII as a rule.
     """
@@ -128,20 +128,20 @@ class Utf8Stream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> Any:
-        """At most so many bytes, none at the end; in Arrow's own memory where nothing needs to be recoded."""
+        """At most this many bytes, none at the end; in Arrow's own memory where nothing needs to be recoded."""
         size = BLOCK_BYTES if size < 0 else size
-        found = self._stream.read_buffer(size) if self._decoder is None else self._next_recoded(size)
-        bytes_of_block = np.frombuffer(found, np.uint8)
+        block = self._stream.read_buffer(size) if self._decoder is None else self._next_recoded(size)
+        bytes_of_block = np.frombuffer(block, np.uint8)
         self.feeds += int(np.count_nonzero(bytes_of_block == _LINE_FEED))  # several times faster than bytes.count
         if len(bytes_of_block):
             self._ends_in_feed = bytes_of_block[-1] == _LINE_FEED
-        return found
+        return block
 
     def readinto(self, buffer: Any) -> int:
         """The same, into a buffer."""
-        found = memoryview(self.read(len(buffer))).cast("B")  # Arrow says its bytes have signs
-        buffer[: len(found)] = found
-        return len(found)
+        block = memoryview(self.read(len(buffer))).cast("B")  # Arrow says its bytes have signs
+        buffer[: len(block)] = block
+        return len(block)
 
     def _next_recoded(self, size: int) -> bytes:
         # All that was asked for: Arrow takes a few bytes without a line feed for a row that is longer than a block.
@@ -159,7 +159,7 @@ class Utf8Stream(io.RawIOBase):
         return self.feeds + (not self._ends_in_feed)
 
     def check_encoding(self) -> None:
-        """Raise when all went by, and it was UTF-8 though another encoding was said."""
+        """Raise if the whole text was read and was UTF-8 although a different encoding was stated."""
         if self._other is not None and not self._is_ascii:
             raise SourceError(
                 f"cannot read {str(self._path)!r}: it is UTF-8 text and not {self._encoding}; leave the encoding "
@@ -191,14 +191,14 @@ class Utf8Stream(io.RawIOBase):
 
 # Arrow's reader of text rows, stopped before whatever ended the reading goes on. Arrow reads ahead in threads of its
 # own, which call the Python object that the text comes from and hold blocks that belong to Python. A thread that still
-# does so when the file is closed, the reader is dropped or the interpreter ends waits for ever or aborts the process.
+# does so when the file is closed, the reader is dropped or the interpreter ends hangs or aborts the process.
 # So all that was lent to Arrow is counted, and nothing goes on before it is back: not the last row, not an error, not
 # an interrupt.
 
 
 T = TypeVar("T")
-# Seconds until threads that were told the text has ended are given up: they have at most a block in hand, of which
-# they read some 100 MB a second. Reached only where Arrow itself hangs.
+# Seconds until threads that were signalled the end of the text are abandoned: they have at most a block left, which
+# they read at some 100 MB a second. Reached only where Arrow itself hangs.
 _PATIENCE = 60
 _PAUSE = 0.001  # seconds between two looks at what is not back yet
 
@@ -206,8 +206,8 @@ _PAUSE = 0.001  # seconds between two looks at what is not back yet
 class TextRows:
     """The rows of a text as record batches, inside of a ``with`` that ends when no thread reads the text any more.
 
-    ``failure`` is what reading the text raised. Arrow is told only that the text has ended: its own errors say less,
-    and would carry rows.
+    ``failure`` is what reading the text raised. Arrow only sees the text end: its own errors say less, and would carry
+    rows.
     """
 
     def __init__(self, text: Utf8Stream, *options: Any) -> None:
@@ -221,7 +221,7 @@ class TextRows:
     def __enter__(self) -> Iterator[pa.RecordBatch]:
         from pyarrow import csv
 
-        atexit.register(self._end)  # for rows that nobody closes: the interpreter must not end before its threads
+        atexit.register(self._end)  # if the rows are never closed: the interpreter must not end before its threads
         try:
             # Through Arrow's stream interface, whose close drops the reader without holding Python's lock: dropping
             # waits for a thread that may be waiting for that lock.
@@ -238,13 +238,13 @@ class TextRows:
 
     def block(self, size: int) -> Any:
         """The next block of the text, none when the reading is over; called by Arrow's threads."""
-        found: Any = b""
+        data: Any = b""
         if not self._is_over:
             try:
-                found = self._text.read(size)
+                data = self._text.read(size)
             except Exception as error:  # noqa: BLE001 (raised again by whoever reads the rows)
                 self.failure = error.with_traceback(None)  # its frames would keep what was lent
-        return self._lend(pa.py_buffer(found))
+        return self._lend(pa.py_buffer(data))
 
     def _lend(self, thing: T) -> T:
         place = next(self._places)
@@ -270,13 +270,13 @@ class _Door:
         self._rows = rows
 
     def read(self, size: int) -> Any:
-        """At most so many bytes."""
+        """At most this many bytes."""
         return self._rows.block(size)
 
 
 DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x1f", "\x01")
-"""What may stand between fields without being said; a blank or a colon, which texts and times hold, must be said."""
-_SEP_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # the line by which Excel is told the separator
+"""Delimiters that need not be stated; a blank or a colon, which texts and times contain, must be stated."""
+_SEP_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # the line that names the separator for Excel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +290,7 @@ class TextFormat:
     mark: int
     """The size of the byte order mark."""
     skipped: int
-    """How many lines stand before the names, or before the first row when there are no names."""
+    """The number of lines before the names, or before the first row when there are no names."""
     has_names: bool
     has_rows: bool
 
@@ -319,7 +319,7 @@ def open_text(path: Path, reading: Reading, needed: Sequence[str] | None) -> Ope
 
 
 def format_of(path: Path, reading: Reading, needed: Sequence[str] | None) -> TextFormat:
-    """How a file is written, by what is said and by its first lines; the needed names are looked for in them."""
+    """How a file is written, from stated options and its first lines, in which the needed names are looked up."""
     head, is_all = read_head(path)
     encoding, mark = encoding_of(head, reading.encoding)
     is_guess = encoding is None and not _is_utf8(_line_of_names(head, reading.header))
@@ -354,7 +354,7 @@ def format_of(path: Path, reading: Reading, needed: Sequence[str] | None) -> Tex
 
 
 def _line_of_names(head: bytes, header: int | None) -> bytes:
-    """The bytes that alone may say how a file is encoded: no row is among them."""
+    """The only bytes that may decide how a file is encoded: they contain no row."""
     if header is not None:
         return b"".join(head.splitlines()[header - 1 : header]) if header else b""
     filled = (line.group() for line in re.finditer(rb"[^\r\n]+", head))
@@ -380,11 +380,11 @@ def after_lines(text: str, number: int) -> str:
 
 
 def _delimiter(path: Path, text: str, quote: str, needed: Sequence[str] | None) -> str:
-    """The separator that parts the needed names from each other; without any, the one that makes most fields."""
-    found = {each: set(_first_row(io.StringIO(text, newline=""), each, quote)) for each in DELIMITERS}
-    fitting = [each for each in DELIMITERS if needed is not None and set(needed) <= found[each]]
-    ranked = sorted(fitting or DELIMITERS, key=lambda each: -len(found[each]))
-    if len(fitting) > 1 and len(found[ranked[0]]) == len(found[ranked[1]]) > 1:
+    """The separator that separates the needed names; without any names, the one that makes most fields."""
+    fields = {each: set(_first_row(io.StringIO(text, newline=""), each, quote)) for each in DELIMITERS}
+    fitting = [each for each in DELIMITERS if needed is not None and set(needed) <= fields[each]]
+    ranked = sorted(fitting or DELIMITERS, key=lambda each: -len(fields[each]))
+    if len(fitting) > 1 and len(fields[ranked[0]]) == len(fields[ranked[1]]) > 1:
         raise SourceError(
             f"cannot read {str(path)!r}: two separators part its names equally well; say {how_to_say('delimiter')}"
         )
@@ -428,7 +428,7 @@ def _read(path: Path, form: TextFormat, chosen: Sequence[str]) -> Iterator[tuple
 
 
 def _broken_row(path: Path, form: TextFormat) -> str:
-    """Where the first row stands that has other fields than the names or a stray quote, never what is in it."""
+    """The position of the first row with a wrong number of fields or a misplaced quote, never its content."""
     with open_bytes(path) as stream, _long_fields():
         recoded = Utf8Stream(path, stream, form.encoding, form.mark)
         text = io.TextIOWrapper(io.BufferedReader(recoded, BLOCK_BYTES), "utf-8", errors="replace", newline="")

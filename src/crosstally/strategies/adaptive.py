@@ -48,7 +48,7 @@ from crosstally.strategies.strategy import (
 from crosstally.workload import Workload
 
 RULE_VERSION = 1
-"""What ``next`` does with its parameters and what was measured. Approved plans rest on it."""
+"""The version of the rule by which ``next`` plans. Approved plans depend on it."""
 
 CHOOSING_SHARE = Fraction(1, 10)
 """The part of each round that chooses: AIM's (section 4.2 of the paper), which found it best on its data."""
@@ -62,7 +62,7 @@ MOST_CELLS = 500_000
 # Limits time: each round scores all of them. The smallest tables come first, the rest are no candidates.
 MOST_CANDIDATES = 5_000
 _MOST_SEEN = 20_000
-"""Of more tables inside a workload than this the wider ones are not looked at: they would not fit either."""
+"""If a workload contains more tables than this, the wider ones are not considered: they would not fit either."""
 _WEIGHT_STEPS = 1000
 """Weights are rounded to this part of the largest, so that scores are whole numbers of a moderate size."""
 

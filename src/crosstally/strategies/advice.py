@@ -1,7 +1,7 @@
 """What would change a plan's error most, and by how much: each alternative is planned, not guessed.
 
 docs/concepts/advice.md lists every kind of advice. The error is compared in the tables over the most attributes whose
-error is known beforehand, beside an average count of each plan: merging values makes cells larger as well.
+error is known beforehand, relative to an average count of each plan, since merging values makes cells larger too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FEW_VALUES, _LEAST_MERGED = 10, 6
 """Values are merged into half as many, and no more than ten, which can still be read at a glance; attributes with fewer
 than six are left as they are."""
 _MOST_MERGED = 5  # attributes at once: merging is work for the steward
-_WORTH_SAYING = 1.05  # the error is divided by it; below nobody would notice
-_SAME_CELLS = 0.01  # a smaller change of the mean size of cells is not said: it does not show in two digits
+_WORTH_SAYING = 1.05  # the error is divided by it; a smaller gain would not be noticed
+_SAME_CELLS = 0.01  # a smaller change of the mean size of cells is not reported: it does not show in two digits
 _MOST_NAMED = 6  # tables that still fit a command
 
 
@@ -41,7 +41,7 @@ class AdviceKind(StrEnum):
     BUDGET = "budget"
     """Spend twice as much."""
     DELTA = "delta"
-    """Allow a small delta beside a pure epsilon, for Gaussian noise."""
+    """Allow a small delta in addition to a pure epsilon, for Gaussian noise."""
     VALUES = "values"
     """Merge the values of the attributes that cost most."""
     TABLES = "tables"
@@ -52,7 +52,7 @@ class AdviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another proposal: how it differs in words, and as options of the command line where these can say it."""
+    """A different proposal: the difference in words, and as options of the command line where there are any."""
 
     kind: AdviceKind
     change: str
@@ -64,10 +64,10 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A change, and what tables over the same number of attributes can be expected to be before and after it.
+    """A change, and the expected error of tables over the same number of attributes before and after it.
 
-    ``found`` is the comparison for the alternative. Its chosen plan can be released as it stands, unless the schema is
-    to be changed: that is the steward's to do.
+    ``found`` is the comparison for the alternative. Its chosen plan can be released unchanged, unless the schema has
+    to be changed, which only the steward can do.
     """
 
     alternative: Alternative
@@ -83,7 +83,7 @@ class Advice:
 
     @property
     def times(self) -> float:
-        """How many times smaller the error is, beside an average count; infinite where it was not known beforehand."""
+        """How many times smaller the error is, relative to an average count; infinite where it was not known before."""
         if not self.before.known:
             return math.inf
         return self.before.error * self.before.cells / (self.after.error * self.after.cells)
@@ -94,7 +94,7 @@ class Advice:
         larger = self.before.cells / self.after.cells
         size = f"{larger:,.0f}" if larger >= 10 else f"{larger:.2g}"
         if self.after.verdict is None and abs(larger - 1) > _SAME_CELLS:
-            # Without rows errors are counts: these may hardly change while cells, and what they are beside, do.
+            # Without rows, errors are counts: these may hardly change while cells, and so average counts, do.
             relative = f"{_less(self.times)} relative to cells, which become {size} times as large"
             return f"{self.alternative.change}: {relative}; {self.before.within} becomes {self.after.figure}"
         return f"{self.alternative.change}: {_less(self.times)}, {self.after.figure}"
@@ -111,19 +111,19 @@ def _less(times: float) -> str:
     return "half the error" if f"{times:.1f}" == "2.0" else f"{1 - 1 / times:.0%} less error"
 
 
-def advised(found: Comparison, again: Callable[[Alternative], Comparison]) -> tuple[Advice, ...]:
+def advised(comparison: Comparison, again: Callable[[Alternative], Comparison]) -> tuple[Advice, ...]:
     """Every change that makes the error smaller, the most useful one first; ``again`` plans for an alternative.
 
-    All but naming tables are about tables whose error is known as things stand: what is predicted may be measured in
-    the alternative, and then the two have nothing in common to be compared.
+    Except for naming tables, all compare tables whose error is known now: a table that is predicted now may be measured
+    in the alternative, and then the two errors cannot be compared.
     """
-    expected = expected_errors(found.outlook, found.rows)
+    expected = expected_errors(comparison.outlook, comparison.rows)
     known = [each for each in expected if each.known and each.error > 0]
     if not known:
         return ()
     given = [
         _followed(alternative, expected[-1] if alternative.kind is AdviceKind.TABLES else known[-1], again)
-        for alternative in _alternatives(found, expected[-1])
+        for alternative in _alternatives(comparison, expected[-1])
     ]
     worth = [each for each in given if each is not None and each.times >= _WORTH_SAYING]
     return tuple(sorted(worth, key=lambda each: -each.times))
@@ -134,28 +134,28 @@ def _followed(
 ) -> Advice | None:
     """What following an alternative gives; None where it cannot be planned or its error is not known."""
     try:
-        found = again(alternative)
+        comparison = again(alternative)
     except CrosstallyError:
         return None
     after = next(
         (
             each
-            for each in expected_errors(found.outlook, found.rows)
+            for each in expected_errors(comparison.outlook, comparison.rows)
             if each.order == before.order and each.known and each.error > 0
         ),
         None,
     )
-    return None if after is None else Advice(alternative, found=found, before=before, after=after)
+    return None if after is None else Advice(alternative, found=comparison, before=before, after=after)
 
 
-def _alternatives(found: Comparison, largest: ExpectedError) -> Iterator[Alternative]:
-    same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, proposal=found.proposal)
+def _alternatives(comparison: Comparison, largest: ExpectedError) -> Iterator[Alternative]:
+    same = Alternative(AdviceKind.BUDGET, "", schema=comparison.chosen.schema, proposal=comparison.proposal)
     changed = (
         _more_budget(same),
-        _with_delta(same, found.currency),
-        _fewer_values(same, found.chosen.workload),
+        _with_delta(same, comparison.currency),
+        _fewer_values(same, comparison.chosen.workload),
         _fewer_rows_of_units(same),
-        _fewer_tables(same, found.chosen.workload, largest),
+        _fewer_tables(same, comparison.chosen.workload, largest),
     )
     yield from (each for each in changed if each is not None)
 
@@ -222,7 +222,7 @@ def with_merged(schema: Schema, sizes: Mapping[str, int]) -> Schema:
 
 
 def _merged(attribute: Attribute, size: int) -> Attribute:
-    """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
+    """Neighbouring values merged into groups of similar size; the steward may choose others at the same cost."""
     count = _values(attribute)
     kept = max(1, size - (attribute.size - count))
     firsts = [math.ceil(i * count / kept) for i in range(kept)]

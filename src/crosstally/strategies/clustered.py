@@ -1,6 +1,6 @@
 """Greedy merging ("clustered"): the workload's tables in fewer, larger ones (Ding et al. 2011; C and C+ of ICDE 2013).
 
-Groups of strategy queries that can share one budget (ICDE 2013, section III-A, definition 3.1).
+The grouping of strategy queries that can share one budget is definition 3.1 of ICDE 2013, section III-A.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ class GreedyMerge(StrategyWithOptions):
     def planned(self, task: Task) -> Plan:
         """A request for each cluster."""
         root = 1 if self.budgets == "uniform" else task.root
-        found = clusters(task.schema, task.workload, root)
-        shares = [_cost(task.schema, each, root) if root > 1 else 1.0 for each in found]
-        return task.measuring(self.name, [task.names(each.positions) for each in found], shares)
+        merged = clusters(task.schema, task.workload, root)
+        shares = [_cost(task.schema, each, root) if root > 1 else 1.0 for each in merged]
+        return task.measuring(self.name, [task.names(each.positions) for each in merged], shares)
 
 
 def _cost(schema: Schema, cluster: Cluster, root: int) -> float:
@@ -155,11 +155,11 @@ def clusters(schema: Schema, workload: Workload, root: int) -> tuple[Cluster, ..
     for stays, goes in _merges(schema, workload, root):
         members[stays] += members[goes]
         members[goes] = []
-    found = []
+    result = []
     for group in filter(None, members):
         positions = sorted({schema.positions[name] for i in group for name in workload.tables[i]})
-        found.append(Cluster(tuple(positions), math.fsum(workload.weights[i] for i in group)))
-    return tuple(sorted(found, key=lambda each: (-len(each.positions), each.positions)))
+        result.append(Cluster(tuple(positions), math.fsum(workload.weights[i] for i in group)))
+    return tuple(sorted(result, key=lambda each: (-len(each.positions), each.positions)))
 
 
 def _merges(schema: Schema, workload: Workload, root: int) -> list[tuple[int, int]]:

@@ -1,8 +1,8 @@
-"""Direct: measure every table of the workload separately (PriView section 3.2; strategy Q and Q+ of ICDE 2013).
+"""The three simplest strategies.
 
-Uniform: measure nothing. The baseline that every other strategy must beat.
-
-Flat: one table over all attributes (PriView section 3.1).
+Direct measures every table of the workload separately (PriView section 3.2; strategy Q and Q+ of ICDE 2013). Flat
+measures one table over all attributes (PriView section 3.1). Uniform measures nothing: the baseline that every other
+strategy must beat.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Flat(Strategy):
 
 
 def approximately(number: int) -> str:
-    """A whole number as people say it.
+    """A whole number in readable form.
 
     >>> approximately(1_048_576), approximately(10**60)
     ('1,048,576', 'about 10^60')

@@ -1,15 +1,14 @@
-"""What a plan is for: the error of tables, order by order, and one number for all orders.
+"""The objective of a plan: the error of its tables, order by order, and one score for all orders.
 
-Tables over one attribute, over two, over three have errors of different sizes, and nobody can say how much error in one
-is worth how much in another. So each order is measured by the mean over its tables of the mean squared error of a cell,
-and orders are put together by a weighted geometric mean: making one order's error 10% smaller counts the same, whatever
-that error is. A consequence, which planning uses: budget that serves one order alone is best shared in proportion to
-the orders' weights, under Laplace as under Gaussian noise.
+Tables over one, two and three attributes have errors of different sizes, and there is no natural exchange rate between
+them. So the error of an order is the mean over its tables of the mean squared error of a cell, and orders are combined
+by a weighted geometric mean: reducing one order's error by 10% counts the same, whatever that error is. A consequence,
+which planning uses: budget that serves one order alone is best shared in proportion to the orders' weights, under
+Laplace as under Gaussian noise.
 
-The error to expect of a plan, from its queries and noise alone; nothing that pays looks at it.
-
-A schema's public counts count as measurements that cost nothing. They are no requests: nothing is asked of the rows for
-them, no noise is drawn, and the noise and cost of every request follow from its own sensitivity as ever.
+The expected error of a plan follows from its queries and noise alone; no charge depends on it. A schema's public counts
+are treated as measurements that cost nothing. They are not requests: nothing is asked of the rows for them, no noise is
+drawn, and the noise and cost of every request still follow from its own sensitivity.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class Goal:
 
     ``weights`` has a row for each order: what the variance of the coefficients of each set of ``closure`` counts for in
     the mean squared error of a cell. ``shares`` of the orders sum to one. ``sampled`` marks sets that only tables of a
-    sample have: nobody should measure these rather than others that are not here. ``cells`` is for each order the mean
-    number of cells of its tables, the total aside. ``of_tables`` has a row for each order: the weights of its tables.
+    sample contain: there is no reason to measure these rather than sets outside the sample. ``cells`` is for each order
+    the mean number of cells of its tables, without the total. ``of_tables`` has the weights of each order's tables.
     """
 
     orders: tuple[int, ...]
@@ -71,8 +70,8 @@ class Goal:
         """The mean squared error of each order, also where an attribute is measured by a matrix."""
         if not variances.linear:
             return self.errors(variances.of_sets)
-        found = variances.of_tables
-        return np.array([row[row > 0] @ found[row > 0] for row in self.of_tables])
+        of_tables = variances.of_tables
+        return np.array([row[row > 0] @ of_tables[row > 0] for row in self.of_tables])
 
     def score(self, errors: Floats) -> float:
         """The geometric mean of the orders' RMS errors."""
@@ -81,7 +80,7 @@ class Goal:
 
 @lru_cache(maxsize=4)
 def goal_of(schema: Schema, named: Workload | None) -> Goal:
-    """What matters where these tables were named; without any, all tables of up to four attributes.
+    """The goal for named tables; without any, for all tables of up to four attributes.
 
     The lower tables inside named ones matter too, and the total counts as one of the tables over one attribute. Of
     orders above four only named tables count.
@@ -114,7 +113,7 @@ def weighing_tables(schema: Schema, named: Workload) -> Workload:
     """The named tables and those below them, for strategies that minimise a weighted sum of the variances of cells.
 
     Within an order the mean variance of each table counts alike. One-way tables, whose errors are the smallest, count
-    ``_ONE_WAYS`` times as much as another order.
+    ``_ONE_WAYS`` times as much as any other order.
     """
     weights = {
         table: (_ONE_WAYS if len(table) <= 1 else 1.0) * weight / together / math.prod(schema.sizes(table))
@@ -181,16 +180,16 @@ def _named_orders(named: Workload) -> list[_Order]:
         if len(by_order[k]) > room:
             by_order[k] = _thinned(by_order[k], max(1, room // 10))
             complete[k] = False
-    found: dict[int, dict[tuple[str, ...], float]] = {k: dict(tables) for k, tables in by_order.items()}
+    every: dict[int, dict[tuple[str, ...], float]] = {k: dict(tables) for k, tables in by_order.items()}
     for tables in by_order.values():
         for table in tables:
             for k in range(1, min(ORDERS, len(table) - 1) + 1):
-                lower = found.setdefault(k, {})
+                lower = every.setdefault(k, {})
                 for part in combinations(table, k):
                     lower.setdefault(part, 1.0)
-    found.setdefault(1, {})[()] = 1.0
-    found.pop(0, None)
-    return [_Order(list(found[k]), list(found[k].values()), complete.get(k, True)) for k in sorted(found) if found[k]]
+    every.setdefault(1, {})[()] = 1.0
+    every.pop(0, None)
+    return [_Order(list(every[k]), list(every[k].values()), complete.get(k, True)) for k in sorted(every) if every[k]]
 
 
 def _thinned(tables: dict[tuple[str, ...], float], number: int) -> dict[tuple[str, ...], float]:
@@ -209,22 +208,22 @@ def public_tables(schema: Schema) -> list[MeasuredAlike]:
 
 
 def public_precision(closure: Closure) -> Floats:
-    """The precision with which public counts tell the coefficients of each set; zero for sets they do not hold."""
+    """The precision of the coefficients of each set from public counts; zero for sets they do not contain."""
     return Variances(closure, public_tables(closure.schema)).precisions
 
 
 def known_variances(plan: Plan, closure: Closure, *, public: bool = True) -> Variances:
-    """The variances of the sets and tables of a closure, as a plan's own stage tells them, and public counts if asked.
+    """The variances of the sets and tables of a closure from a plan's own stage, and from public counts if asked.
 
     Where an attribute is measured by a matrix, public counts are left out: errors are then at most these.
     """
-    found = plan.forecast  # it is kept with the plan
-    assert isinstance(found, _Forecast)
-    return found.variances(closure, {}, public=public)
+    forecast = plan.forecast  # it is kept with the plan
+    assert isinstance(forecast, _Forecast)
+    return forecast.variances(closure, {}, public=public)
 
 
 def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:
-    """What requests that are alike say about tables in full."""
+    """The information in similar requests about tables in full."""
     query, cells = full_part(group.query)
     if cells == 1:
         return query.is_residual, group.positions, group.noise.variance
@@ -233,7 +232,7 @@ def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:
 
 
 class _Forecast:
-    """The numbers of ``plans.plan.Forecast``, each worked out when it is first asked for."""
+    """The numbers of ``plans.plan.Forecast``, each computed when it is first needed."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

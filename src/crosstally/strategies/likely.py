@@ -1,9 +1,9 @@
-"""The range of errors to expect of a release, after its inference, before anything is measured.
+"""Predictions: the range of a release's errors before anything is measured, and tables from the measurements so far.
 
-Nobody knows beforehand how often values occur and how large interactions are. So the error is worked out for values as
-skewed as the quartiles of real attributes and for interactions of two sizes, each time for what the plan measures then.
-The middle of the range is the geometric mean of these four; its reach is that of the skews, that of the sizes, and the
-variation of one release together with the error of this formula, as the root of the sum of their squares.
+How often values occur and how large interactions are is unknown beforehand. So the error after inference is computed
+for values as skewed as the quartiles of real attributes and for interactions of two sizes, each time for what the plan
+then measures. The middle of the range is the geometric mean of these four; its half-width is the root of the sum of
+squares of three: that of the skews, that of the sizes, and the variation of one release with the error of this formula.
 
 Let a cell of a table A have shares p_i of N rows, x = N prod p_i. A set B inside A of two or more attributes adds
 
@@ -16,11 +16,10 @@ it. An inference that knew both would weigh them like this; lower orders reach c
 their shares, as maximum entropy has it. The total and one-way tables add up to w, and w x^2 / (w + x^2) in a cell of x
 rows.
 
-Predictions for any table from the measurements so far: the model with which ``adaptive`` chooses.
-
-A table that is covered is its least-squares estimate in the residual basis. One that is not starts from the product of
-its one-way tables and is raked to the largest tables inside it that are covered: what these say and nothing else
-(maximum entropy, near enough to choose by). Cells below zero count as zero, and every table has the same total.
+``predicted_tables`` is the model with which ``adaptive`` chooses. A table that is covered by measurements is its
+least-squares estimate in the residual basis. Any other starts from the product of its one-way tables and is raked to
+the largest covered tables inside it (nearly maximum entropy, close enough to choose by). Cells below zero count as
+zero, and every table has the same total.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ SKEWS = (1.0, 3.0)
 """The share of the k-th most frequent value is taken to be as 1 / k^a. Over the 36 attributes of FARS (16 columns) and
 ACS, the a with the same sum of squared shares has the quartiles 1.2 and 3.4: here they are in whole numbers."""
 SIZES = (0.5, 1.0)
-"""Of the belief's sizes of interactions. Its mean squared sizes, .22^2 for pairs and .036^2 for triples, are those of
-its heavy tail: with the true shares of values, FARS has about half of these sizes and ACS about all."""
+"""Factors on the belief's sizes of interactions. Its mean squared sizes, .22^2 for pairs and .036^2 for triples, are
+those of its heavy tail: with the true shares of values, FARS has about half of these sizes and ACS about all."""
 _NORMAL = 1.645  # standard deviations: 90% of a normal law lie within
 _SPREADS = {True: 5.0, False: 2.0}
 """The variance of a squared noise over the square of its mean: 6 - 1 for Laplace noise, 3 - 1 for Gaussian."""
@@ -52,13 +51,13 @@ _FORMULA = 0.2
 releases each of three generated tables, FARS and ACS, pure and with delta, for two and three attributes, with the true
 shares of values and sizes half way between SIZES, its RMS was off by a factor of exp(0.10), root mean square."""
 _CELLS = 4_096
-"""Cells drawn of each order to stand for all, fewer above four attributes, whose sets are more. Half as many change the
+"""Cells sampled from each order, fewer above four attributes, which have more sets. Half as many change the
 root mean square by 2%."""
 _LEAST_CELLS = 64  # of tables over ten attributes and more
 
 
 def skewed_shares(size: int, skew: float) -> Floats:
-    """The shares of values of which the k-th has 1 / k^skew of the rows of the first.
+    """The shares of values, where the k-th value has 1 / k^skew of the rows of the first.
 
     >>> (11 * skewed_shares(3, 1)).round(6).tolist()
     [6.0, 3.0, 2.0]
@@ -95,8 +94,8 @@ def likely_range(
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         precision = measured(belief)
         of_sizes = (replace(belief, factors=belief.factors * size**2) for size in SIZES)
-        found = [cell_errors(goal, each, precision, shares, rows) for each in of_sizes]
-        logs.append(np.log(np.maximum(found, 1e-300)))
+        errors = [cell_errors(goal, each, precision, shares, rows) for each in of_sizes]
+        logs.append(np.log(np.maximum(errors, 1e-300)))
         deviations.append(_deviation(goal, precision, pure=pure))
     middle, deviation = np.mean(logs, axis=(0, 1)), np.max(deviations, axis=0)
     of_skew, of_size = (np.ptp(np.mean(logs, axis=axis), axis=0) / 2 for axis in (1, 0))
@@ -166,8 +165,8 @@ def _order_error(  # noqa: PLR0917 (the arguments of cell_errors, and the order)
         size = belief.scale[places] * np.prod(closure.sizes[positions] - 1, axis=1)
         size = size * np.prod(values[:, inside] ** 2 / squares[positions], axis=1) * outside
         high += sum(weight * _weighed(noise, size * factor) for weight, factor in belief.mixture)
-    found = high + _weighed(low, (rows * np.prod(values, axis=1)) ** 2)
-    return float(min(found.mean(), linear.mean()))  # inference is not expected to be worse than least squares
+    total = high + _weighed(low, (rows * np.prod(values, axis=1)) ** 2)
+    return float(min(total.mean(), linear.mean()))  # inference is not expected to be worse than least squares
 
 
 def _subsets(number: int) -> list[list[int]]:
@@ -229,11 +228,11 @@ def _raked(names: tuple[str, ...], known: dict[tuple[str, ...], Floats], total: 
 
 def _largest_inside(names: tuple[str, ...], known: dict[tuple[str, ...], Floats]) -> list[tuple[str, ...]]:
     """The covered tables inside a table that lie in no other such table."""
-    found: list[tuple[str, ...]] = []
+    largest: list[tuple[str, ...]] = []
     for k in range(len(names) - 1, 0, -1):
-        found += [
+        largest += [
             part
             for part in combinations(names, k)
-            if part in known and not any(set(part) <= set(larger) for larger in found)
+            if part in known and not any(set(part) <= set(larger) for larger in largest)
         ]
-    return found
+    return largest

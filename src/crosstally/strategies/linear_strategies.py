@@ -61,7 +61,7 @@ class LinearStrategies(StrategyWithOptions):
 
 @lru_cache(maxsize=32)
 def _choices(along: str | Rows, size: int, together: int, kind: Kind, *, pure: bool) -> tuple[MatrixAlong, ...]:
-    """The matrices to choose from for what is asked along an attribute; attributes that are alike share them."""
+    """Candidate matrices for the queries along an attribute; similar attributes share them."""
     gram = asked_along(along, size).gram
     return tuple(laplace_matrices(gram, kind) if pure else gaussian_matrices(gram, together, kind))
 

@@ -1,23 +1,23 @@
-"""Strategies as explicit matrices, for small domains: a row for each query, a column for each cell of the full table.
+"""Strategy matrices: explicit ones for small domains, and the matrix that measures an ordered attribute.
 
-Cells are in the order of a table's ``ravel``: the last attribute fastest. Marginals never need these matrices (the
-residual basis replaces them); they are for other queries, for user matrices, and for tests.
+An explicit matrix has a row for each query and a column for each cell of the full table, in the order of a table's
+``ravel`` (the last attribute fastest). Marginals never need one (the residual basis replaces them); they are for other
+queries, for user matrices, and for tests.
 
-The matrix that measures an ordered attribute, chosen for the queries along it.
-
-Gaussian noise: minimise tr(W'W X^-1) over Gram matrices X whose diagonal (the squared L2 norm of what one row of the
-data adds) is at most one. It is convex. With a multiplier m_j for each cell and D = diag(m) the optimum is
+The matrix of an ordered attribute is chosen for the queries along it. Gaussian noise: minimise tr(W'W X^-1) over Gram
+matrices X whose diagonal (the squared L2 norm of what one row of the data adds) is at most one. It is convex. With a
+multiplier m_j for each cell and D = diag(m) the optimum is
 
     X = D^-1/2 (D^1/2 W'W D^1/2)^1/2 D^-1/2,      2 tr((D^1/2 W'W D^1/2)^1/2) - sum(m)  being the dual,
 
-and multiplying each m_j by X_jj again and again converges; the dual says how near the optimum it is. Of X the part that
-is left beside the total, X - tau 1 1' (``residuals.axes``), is measured, and the total by itself, since every other
-table needs it too: as a factor with n - 1 rows, rounded to whole numbers. Its sensitivity is that of the rounded one.
+and multiplying each m_j by X_jj repeatedly converges; the dual bounds the distance from the optimum. The part of X
+without the total, X - tau 1 1' (``residuals.axes``), is measured as a factor with n - 1 rows, rounded to whole numbers,
+whose sensitivity is that of the rounded one; the total is measured separately, since every other table needs it too.
 
 How much the total is worth depends on the other tables: adding (kappa - 1) s 1 1' to W'W, with s = 1 / (1' (W'W)^-1 1),
 gives for each kappa > 0 a matrix that serves the total more or less. ``LinearStrategies`` chooses among a few.
 
-Laplace noise: intervals of one length beside single cells, with whole numbers as weights; L1 norms have no such theory.
+Laplace noise: intervals of one length and single cells, with whole numbers as weights; L1 norms have no such theory.
 """
 
 from __future__ import annotations
@@ -190,15 +190,15 @@ def best_gram(asked: Floats) -> Floats:
 
 
 def gaussian_matrices(asked: Floats, together: int, kind: str = "optimal") -> Iterator[MatrixAlong]:
-    """Matrices of n - 1 rows to choose from, each for another worth of the total; one where its kind is named.
+    """Candidate matrices of n - 1 rows, each for a different value of the total; a single one if its kind is named.
 
     Args:
         asked: W'W.
         together: How many attributes with a matrix are in one query: the more, the fewer digits each has.
-        kind: "optimal", or the strategy whose part beside the total is measured.
+        kind: "optimal", or the strategy whose part without the total is measured.
     """
     n = len(asked)
-    asked = asked + np.eye(n) * (1e-9 * np.trace(asked) / n)  # what is not asked must still be said
+    asked = asked + np.eye(n) * (1e-9 * np.trace(asked) / n)  # what is not asked must still be measured
     bits = min(_MOST_BITS, _BITS // max(together, 1))
     if kind != "optimal" or n > _LARGEST:
         matrix = _weighted(named_matrix("hierarchy" if kind == "optimal" else kind, n), asked, NoiseKind.GAUSSIAN)
@@ -210,7 +210,7 @@ def gaussian_matrices(asked: Floats, together: int, kind: str = "optimal") -> It
 
 
 def _rounded(gram: Floats, bits: int) -> Matrix:
-    """A factor of what a Gram matrix says beside the total, n - 1 rows of whole numbers."""
+    """A factor of a Gram matrix without the total: n - 1 rows of whole numbers."""
     values, vectors = np.linalg.eigh(gram - 1 / float(np.linalg.inv(gram).sum()))
     factor = np.sqrt(values[1:, None]) * vectors[:, 1:].T
     largest = math.sqrt(float((factor**2).sum(axis=0).max()))
@@ -243,7 +243,7 @@ def _weighted(strategy: Floats, asked: Floats, kind: NoiseKind) -> Floats:
     values, vectors = np.linalg.eigh(asked)
     queries = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     budgets = plan_matrix(queries, strategy, amount=1.0, kind=kind, rounds=_ROUNDS).budgets
-    least = budgets.max() / _WEIGHTS  # no row is left out: all must be said
+    least = budgets.max() / _WEIGHTS  # no row is left out: all must be measured
     return np.asarray(strategy * np.maximum(budgets, least)[:, None])
 
 

@@ -46,13 +46,13 @@ from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 RULE_VERSION = 1
-"""What ``next`` does with its parameters and what was measured. Approved plans rest on it."""
+"""The version of the rule by which ``next`` plans. Approved plans depend on it."""
 
 MAX_DOMAIN = 200_000
 """Cells of the table over all attributes. Every stage goes through it once for each round so far."""
 
 MAX_REPLAYS = 1_000
-"""Limits time: every stage repeats all rounds before it, each with so many passes. PriView has 100."""
+"""Limits time: every stage repeats all rounds before it, each with this many passes. PriView has 100."""
 
 _HALF = Fraction(1, 2)  # half of each round chooses and half measures, as in the paper (figure 1: epsilon / 2T each)
 

@@ -42,7 +42,7 @@ _GROWTHS = (1, 1.5, 2, 3, 4, 8, 16, 32)
 _STARTS = 3
 _MOST_VIEWS = 500  # limits time: starts of more views are tuned, and not searched from
 # Work in sets visited: of all searches, of one at least, and of one for each set that matters. Chosen, limits time:
-# a larger effort is more searches, of which the best is taken.
+# a larger effort means more searches; the best result is used.
 _EFFORT, _EFFORT_ONCE, _LEAST_EFFORT = 60_000_000, 4_000_000, 40_000
 # Steps in which shares are tuned: of each start and each search, and of the one result. Chosen; guards of time.
 _TUNING, _LONG_TUNING = 40, 400
@@ -62,8 +62,8 @@ class ViewSearch(Strategy):
 
     def planned(self, task: Task) -> Plan:
         """A request for each view."""
-        found = best_views(task.schema, task.workload, 2 if task.budget.pure else 1)
-        return task.measuring(self.name, map(task.names, found.views), found.shares)
+        best = best_views(task.schema, task.workload, 2 if task.budget.pure else 1)
+        return task.measuring(self.name, map(task.names, best.views), best.shares)
 
 
 @lru_cache(maxsize=16)
@@ -79,20 +79,20 @@ def best_views(schema: Schema, workload: Workload, exponent: int) -> ViewShares:
         raise PlanError(f"views can be searched for at most {MAX_TABLES:,} tables, got {len(workload):,}")
     problem = _Problem.of(schema, workload, exponent)
     tuned = [problem.tuned(views, _TUNING) for views in _starts(problem, schema, workload)]
-    found = sorted(filter(None, tuned), key=lambda each: each.score)
-    if not found:
+    ranked = sorted(filter(None, tuned), key=lambda each: each.score)
+    if not ranked:
         raise PlanError(f"no views of at most {MAX_CELLS:,} cells together hold these tables; ask for fewer or smaller")
-    searched = [problem.searched(*each) for each in _searches(problem, found)] if problem.fits_masks else []
-    best = min([found[0], *searched], key=lambda each: each.score)
+    searched = [problem.searched(*each) for each in _searches(problem, ranked)] if problem.fits_masks else []
+    best = min([ranked[0], *searched], key=lambda each: each.score)
     return problem.pruned(best)
 
 
-def _searches(problem: _Problem, found: Sequence[ViewShares]) -> list[tuple[ViewShares, int, int]]:
+def _searches(problem: _Problem, ranked: Sequence[ViewShares]) -> list[tuple[ViewShares, int, int]]:
     """Where to start, with which seed and effort: the best, and the one with the most views, which leaves most to do.
 
     Small problems are searched many times. Under Gaussian noise, where the residual plan is better, only once.
     """
-    few = [each for each in found if len(each.views) <= _MOST_VIEWS]
+    few = [each for each in ranked if len(each.views) <= _MOST_VIEWS]
     starts = few[:_STARTS] + sorted(few[_STARTS:], key=lambda each: -len(each.views))[:1]
     if not starts:
         return []
@@ -179,9 +179,9 @@ class _Problem:
         views = [self.view(int(mask)) for mask in masks[:left]]
         return self.tuned(views, _TUNING, shares[:left].tolist()) or start
 
-    def pruned(self, found: ViewShares) -> ViewShares:
-        """The same, tuned to the end, without views that have next to nothing of the budget."""
-        best = self.tuned(found.views, _LONG_TUNING, found.shares) or found
+    def pruned(self, tuned: ViewShares) -> ViewShares:
+        """The same views, fully tuned, without those that have almost none of the budget."""
+        best = self.tuned(tuned.views, _LONG_TUNING, tuned.shares) or tuned
         kept = [i for i, share in enumerate(best.shares) if share > _NEGLIGIBLE]
         if len(kept) < len(best.views):
             fewer = self.tuned([best.views[i] for i in kept], _LONG_TUNING, [best.shares[i] for i in kept])
@@ -246,18 +246,18 @@ def _mixed_designs(problem: _Problem, cover: int) -> Iterator[ViewSets]:
 
 
 def _packed(problem: _Problem, tables: ViewSets) -> Iterator[ViewSets]:
-    """Views of several sizes, each packed with as many of the tables as it holds."""
+    """Views of several sizes, each packed with as many tables as fit."""
     from crosstally.kernels.view_search import packed_views
 
     cells = np.array([math.prod(problem.closure.sizes[list(table)]) for table in tables])
     order = np.argsort(-cells, kind="stable")
     masks = np.array([problem.mask(tables[i]) for i in order], np.int64)
-    found: set[tuple[int, ...]] = set()
+    seen: set[tuple[int, ...]] = set()
     for growth in _GROWTHS if len(tables) <= _MANY_TABLES else _GROWTHS[::2]:
         most = math.log(min(growth * cells.max(), _MOST_CELLS)) + 1e-9
         views = np.zeros(len(tables), np.int64)
         number = packed_views(masks, np.ones(len(tables)), problem.logs, most, views)
         key = tuple(views[:number].tolist())
-        if key not in found:
-            found.add(key)
+        if key not in seen:
+            seen.add(key)
             yield [problem.view(mask) for mask in key]

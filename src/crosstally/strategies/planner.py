@@ -1,4 +1,4 @@
-"""Choose a strategy. Free: no data is read.
+"""Choose a strategy. This costs no budget: no data is read.
 
 For the objective "tables" the choice is ``two-stage``, which uses noisy one-way tables to decide what no plan can know
 in advance; the others are shown for comparison. For "cells" the strategy with the lowest predicted error is chosen.
@@ -27,9 +27,9 @@ from crosstally.workload import Workload, check_workload
 
 _NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
 AUTO_STRATEGIES: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
-"""What "auto" compares: all strategies but clustered, from which optimum starts and which it is never worse than, and
-those that choose privately what to measure, whose error cannot be told beforehand. Where a workload asks for ranges or
-rows of a matrix, linear strategies alone are asked: no other looks at them."""
+"""The strategies that "auto" compares: all except clustered, from which optimum starts and which it is never worse
+than, and those that choose privately what to measure, whose error is not known beforehand. If a workload asks for
+ranges or rows of a matrix, only linear strategies are compared: no other supports them."""
 
 DEFAULT: tuple[Strategy, ...] = (NAMED["two-stage"],)
 """What a release without options goes by."""
@@ -40,10 +40,11 @@ _ROOT_UNITS = 10**12  # square roots of budgets are rounded down to this part
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A release before there is a plan of it; pages, commands and advice ask what error to expect of it.
+    """A release that is not planned yet; pages, commands and advice ask for its expected error.
 
-    The tables that matter are all over so many ``ways``, some ``tables`` by their names, or a ``named`` workload; all
-    of one and two attributes if none is said. ``cells`` are the attributes whose values would be merged, into how many.
+    The tables that matter are all tables over ``ways`` attributes, some ``tables`` by their names, or a ``named``
+    workload; by default all of one and two attributes. ``cells`` are the attributes whose values would be merged, into
+    how many.
     """
 
     budget: Budget
@@ -195,7 +196,7 @@ def plan(
         workload: The tables that matter; all of one and two attributes when it is left out.
         strategy: One to plan with, or "auto" for the best.
         strategies: Several to compare instead, by name or as objects, also your own; "auto" stands for all of ours.
-        neighbours: Which data sets must be hard to tell apart: "add-remove" or "replace".
+        neighbours: Which data sets must be hard to distinguish: "add-remove" or "replace".
         objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
             "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
     """
@@ -216,16 +217,16 @@ def default_strategy(given: str | Strategy, objective: Objective | str) -> Seque
 
 
 def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
-    """The strategies that a name or object stands for; "auto" is all that may be best."""
+    """The strategies that a name or object means; "auto" means all that may be best."""
     if given == "auto":
         return AUTO_STRATEGIES
     return (named(given) if isinstance(given, str) else given,)
 
 
 def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequence[Strategy]:
-    """All strategies that a list stands for, each once; their names must differ, since names identify plans.
+    """All strategies that a list means, each once; their names must differ, since names identify plans.
 
-    Of ours, linear strategies alone look at ranges and rows of a matrix.
+    Among ours, only linear strategies support ranges and rows of a matrix.
     """
     asked = list(given)
     ours = for_workload(AUTO_STRATEGIES, workload)
@@ -255,9 +256,9 @@ def compare(
     Args:
         schema: The table's attributes.
         proposal: What may be spent, for whom, and which tables matter.
-        strategies: Whom to ask; a single one is chosen whatever it plans.
-        currency: Of the ledger that will pay, if there is one. Of epsilon and delta, Laplace noise may spend all of
-            epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
+        strategies: The strategies to compare; a single one is chosen whatever it plans.
+        currency: That of the ledger that will pay, if there is one. With epsilon and delta, Laplace noise may spend all
+            of epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
     """
     check_schema(schema)
     check_workload(proposal.named)
@@ -276,7 +277,7 @@ def compare(
         try:
             made.append(_planned(informed, task, objective, pure if default else None))
         except (PlanError, BudgetError) as error:  # the latter: noise of a scale that no sampler has
-            # A release asks the default alone, and would refuse what another strategy could plan
+            # A release uses only the default, and would refuse what a different strategy could plan
             if len(strategies) == 1 or (default and objective == Objective.TABLES):
                 raise
             refused.append((strategy.name, str(error)))
@@ -297,7 +298,7 @@ def compare(
 
 
 def for_workload(strategies: Sequence[Strategy], workload: Workload | None) -> Sequence[Strategy]:
-    """Whom to ask: if none was named, for ranges and matrix rows linear strategies alone, as no other supports them."""
+    """The strategies to compare; if none was named, only linear ones for ranges and matrix rows, which others lack."""
     by_name = strategies is not AUTO_STRATEGIES and strategies is not DEFAULT
     return strategies if by_name or workload is None or not workload.along else (NAMED["linear"],)
 
@@ -355,7 +356,7 @@ def _with_less_noise(gaussian: tuple[Plan, Plan], strategy: Strategy, task: Task
 
 
 def rests_on_rows(schema: Schema, proposal: Proposal, *, strategies: Sequence[Strategy] = AUTO_STRATEGIES) -> bool:
-    """Whether some strategy would plan otherwise without the number of rows. Free."""
+    """Whether some strategy would plan differently without the number of rows. This costs no budget."""
     if proposal.rows is None:
         return False
     workload = proposal.workload(schema)
@@ -366,8 +367,8 @@ def rests_on_rows(schema: Schema, proposal: Proposal, *, strategies: Sequence[St
         except PlanError:
             return None
 
-    told = ((strategy, strategy.with_rows(proposal.rows)) for strategy in for_workload(strategies, workload))
-    return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
+    pairs = ((strategy, strategy.with_rows(proposal.rows)) for strategy in for_workload(strategies, workload))
+    return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in pairs)
 
 
 def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tuple[Plan, str]:

@@ -46,8 +46,8 @@ def demands(recovery: ArrayLike, weights: ArrayLike | None = None, *, kind: Nois
 def group_budgets(sums: ArrayLike, constants: ArrayLike, *, amount: float, kind: NoiseKind | str) -> Floats:
     """The budget of each group that minimises the weighted sum of variances, in closed form.
 
-    Proportional to (s / C)^(1/3) for Laplace noise and to s^(1/4) / C^(1/2) for Gaussian noise. A group that nobody
-    needs gets none.
+    Proportional to (s / C)^(1/3) for Laplace noise and to s^(1/4) / C^(1/2) for Gaussian noise. A group that no
+    query needs gets none.
 
     >>> group_budgets([4, 8], [1, 1], amount=1, kind=NoiseKind.LAPLACE).round(4)
     array([0.4425, 0.5575])
@@ -81,8 +81,8 @@ def uniform_budgets(strategy: ArrayLike, *, amount: float, kind: NoiseKind | str
     """The same budget for every row, as large as the cell with the largest column allows."""
     columns = _columns(strategy, kind)
     largest = float(columns.sum(axis=0).max())
-    each = amount / largest if _is_laplace(kind) else amount / math.sqrt(largest)
-    return np.full(len(columns), each)
+    budget = amount / largest if _is_laplace(kind) else amount / math.sqrt(largest)
+    return np.full(len(columns), budget)
 
 
 def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, kind: NoiseKind | str) -> Floats:
@@ -112,11 +112,11 @@ def program_budgets(strategy: ArrayLike, needed: ArrayLike, *, amount: float, ki
 
     start = np.full(columns.shape[1], math.log(1 / columns.shape[1]))
     options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 30}
-    found = minimize(negative_dual, start, jac=True, method="L-BFGS-B", options=options)
-    x = budgets(found.x)
+    solution = minimize(negative_dual, start, jac=True, method="L-BFGS-B", options=options)
+    x = budgets(solution.x)
     x = x / float((columns.T @ x).max())
     objective = float((b / x**power).sum())
-    if objective > -found.fun * (1 + _GAP) + 1e-12:
+    if objective > -solution.fun * (1 + _GAP) + 1e-12:
         raise CrosstallyError("the program for the budgets did not converge; use uniform budgets for this strategy")
     out = np.zeros(len(needed))
     out[used] = amount * (x if _is_laplace(kind) else np.sqrt(x))
@@ -200,16 +200,16 @@ def plan_matrix(
     """
     q, s = np.asarray(queries, float), np.asarray(strategy, float)
     shares = uniform_budgets(s, amount=amount, kind=kind)
-    found = recover(q, s, _variances(shares, kind)) if recovery is None else np.asarray(recovery, float)
+    recovered = recover(q, s, _variances(shares, kind)) if recovery is None else np.asarray(recovery, float)
     if budgets == "optimal":
         for _ in range(rounds):
-            shares = _optimal_budgets(s, demands(found, weights, kind=kind), amount=amount, kind=kind)
-            found = recover(q, s, _variances(shares, kind))
+            shares = _optimal_budgets(s, demands(recovered, weights, kind=kind), amount=amount, kind=kind)
+            recovered = recover(q, s, _variances(shares, kind))
     elif budgets == "uniform":
-        found = recover(q, s, _variances(shares, kind))
+        recovered = recover(q, s, _variances(shares, kind))
     else:
         raise PlanError(f"budgets must be uniform or optimal, got {budgets!r}")
-    return MatrixPlan(shares, _variances(shares, kind), recovery=found)
+    return MatrixPlan(shares, _variances(shares, kind), recovery=recovered)
 
 
 def _optimal_budgets(strategy: Floats, needed: Floats, *, amount: float, kind: NoiseKind | str) -> Floats:

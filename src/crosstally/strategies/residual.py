@@ -3,10 +3,9 @@
 The variance of a cell is a weighted sum of the variances of the residuals inside its table, and the cost of a residual
 is a constant over its variance, so the best budgets have a closed form (ResidualPlanner, Xiao et al. 2023).
 
-The best variances of residuals for the largest of several objectives under several constraints, with a certificate.
-
-Minimise the largest of sum_B C_tB v_B over tables t, where each sum_B A_DB / v_B must stay within the budget. For any
-weights of tables and constraints, c = sum of weighted C and a = sum of weighted A, no solution is below
+For the largest of several objectives under several constraints, ``balanced`` finds the best variances with a
+certificate. It minimises the largest of sum_B C_tB v_B over tables t, where each sum_B A_DB / v_B must stay within the
+budget. For any weights of tables and constraints, c = sum of weighted C and a = sum of weighted A, no solution is below
 (sum_B sqrt(c_B a_B))^2, which is concave in the weights; v_B = sqrt(a_B / c_B) attains it when the weights are best.
 """
 
@@ -145,14 +144,14 @@ class Residual(StrategyWithOptions):
         closure = closure_of(task.schema, task.workload.tables)
         costs = contrast_costs(closure, task.neighbours)
         weights = np.array(task.workload.weights)
-        found = best_variances(closure, weights, costs, task.neighbours, objective=self.objective)
-        if found.gap > TOLERANCE:
+        best = best_variances(closure, weights, costs, task.neighbours, objective=self.objective)
+        if best.gap > TOLERANCE:
             warnings.warn(
-                f"the variances of {self.name} may be {found.gap:.1%} above the least possible; use the objective sum",
+                f"the variances of {self.name} may be {best.gap:.1%} above the least possible; use the objective sum",
                 RuntimeWarning,
                 stacklevel=3,
             )
-        groups = contrasts_with_variances(closure, costs, found.variances, task.budget, task.neighbours)
+        groups = contrasts_with_variances(closure, costs, best.variances, task.budget, task.neighbours)
         return task.planned(self.name, GroupedRequests(task.schema, groups))
 
 
@@ -163,8 +162,8 @@ def best_variances(
 
     Args:
         closure: The attribute sets of the workload.
-        weights: Of its tables.
-        costs: Of each set by itself: rho times variance.
+        weights: Weights of its tables.
+        costs: Cost of each set by itself: rho times variance.
         neighbours: Under replacement, sets cost less together than the sum of what each costs.
         objective: See ``Residual``.
     """

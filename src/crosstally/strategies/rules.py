@@ -48,8 +48,8 @@ RULES: dict[tuple[str, int], Callable[..., Strategy]] = {
     (MWEM.name, mwem.RULE_VERSION): _mwem,
     (Adaptive.name, adaptive.RULE_VERSION): _adaptive,
 }
-"""For each rule's name and version what makes its strategy from its parameters. A strategy of one's own that has later
-stages is entered here before its plans are run."""
+"""For each rule's name and version a function that makes its strategy from its parameters. A user's strategy that has
+later stages is entered here before its plans are run."""
 
 
 def check_rules(plan: Plan) -> None:
@@ -69,12 +69,12 @@ def next_stage(plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
 
 
 def outlook(plan: Plan) -> Plan:
-    """What all stages of a plan may measure together, as far as its rule can tell beforehand; else the first stage."""
+    """What all stages of a plan may measure together, as far as its rule knows beforehand; else the first stage."""
     return _strategy_of(plan.later[0]).outlook(plan) if plan.later else plan
 
 
 def likely_errors(plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
-    """The ends of the likely errors of a release, by number of attributes; nothing where they cannot be told."""
+    """The ends of the likely errors of a release, by number of attributes; nothing where they are not known."""
     if rows <= 0:
         return {}
     return _strategy_of(plan.later[0]).likely_errors(plan, rows) if plan.later else likely_of_one_stage(plan, rows)

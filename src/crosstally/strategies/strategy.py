@@ -1,12 +1,12 @@
-"""The base class of strategies. A strategy takes a ``Task``, never data, and returns a plan of what to measure.
+"""The base class of strategies, and what strategies share: noise from shares of a budget, and rounds.
 
-Rounds of a private choice and a measurement of what was chosen: two stages each, planned one by one.
+A strategy takes a ``Task``, never data, and returns a plan of what to measure. Each request gets the least noise that
+its share of the budget buys; what is left of the budget reduces the noise of all.
 
-The first stage of all measures what every round needs. Each later stage has a rule of the same name and parameters; the
-number of rounds is fixed, and so is the share of each stage. What a stage asks follows from the answers before it, so
-that a run can be repeated from its recorded choices and measurements alone.
-
-Requests that share a budget: the least noise that each one's share buys, and what is left is given to all.
+A round is a private choice and a measurement of what was chosen: two stages, planned one by one. The first stage of
+a plan measures what every round needs. Each later stage has a rule of the same name and parameters; the number of
+rounds and the share of each stage are fixed. What a stage asks follows from the answers before it, so a run can be
+repeated from its recorded choices and measurements alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from crosstally.schema import Schema
 from crosstally.workload import Workload
 
 _FREE_SCALE = 2.0**-6  # the scale of noise on numbers that no unit can change: such noise is always zero
-# The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
+# The variance of a number without noise: positive, so that it has an inverse, and negligible relative to any noise.
 _EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8  # scales stay this fraction above what the cost allows, since floats may round the wrong way
 
@@ -201,7 +201,7 @@ class Strategy(ABC):
             schema: The table's attributes.
             workload: The tables that matter; all of one and two attributes when it is None.
             budget: What may be spent.
-            neighbours: Which tables must be hard to tell apart: "add-remove" or "replace".
+            neighbours: Which data sets must be hard to distinguish: "add-remove" or "replace".
         """
         return self.planned(Task(schema, workload, budget=budget, neighbours=Neighbours(neighbours)))
 
@@ -212,7 +212,7 @@ class Strategy(ABC):
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:  # noqa: ARG002
         """By number of attributes the ends of the likely RMS error of releases by a plan with later stages.
 
-        Nothing where the strategy cannot tell them.
+        Nothing where the strategy does not know them.
         """
         return {}
 
@@ -227,7 +227,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True)
 class StrategyWithOptions(Strategy):
-    """A strategy whose options are words, those of their ``Literal``; its name tells those that are not the default.
+    """A strategy whose options are words, those of their ``Literal``; its name contains those that are not the default.
 
     ``family`` is the name with all defaults.
     """
@@ -249,7 +249,7 @@ class StrategyWithOptions(Strategy):
 
 
 def known_total(seen: Sequence[Measurement]) -> float | None:
-    """The number of rows, where it is among what was seen: public, or bought."""
+    """The number of rows if it is among the measurements: public, or measured."""
     totals = [float(m.values) for m in seen if not m.query.attributes]
     return totals[0] if totals else None
 
@@ -282,13 +282,13 @@ def check_rounds(rounds: object) -> None:
 
 
 def shares_of_rounds(rounds: int, whole: Fraction, *, choosing_share: Fraction) -> tuple[Fraction, ...]:
-    """The share of the budget of each stage of all rounds, equal rounds, of which choosing gets its own part.
+    """The share of the budget of each stage of equal rounds; choosing gets its own part of a round.
 
     >>> shares_of_rounds(2, Fraction(1), choosing_share=Fraction(1, 10))
     (Fraction(1, 20), Fraction(9, 20), Fraction(1, 20), Fraction(9, 20))
     """
-    each = whole / rounds
-    return (each * choosing_share, each * (1 - choosing_share)) * rounds
+    per_round = whole / rounds
+    return (per_round * choosing_share, per_round * (1 - choosing_share)) * rounds
 
 
 def just_chosen(seen: Sequence[Measurement]) -> tuple[str, ...] | None:

@@ -25,13 +25,12 @@ wide schemas    views over groups of values (``value_groups``), with x_V in the 
 A named table that is predicted better than it could be measured is not measured. ``next`` gets the plan and the
 published measurements, never the data: choosing is post-processing.
 
-Water filling, under Gaussian noise: how precisely to measure each set when the sizes of interactions are uncertain.
-
-The error of a goal's order k is E_k = sum_B W_kB e_B(p_B), where e_B(p) is the posterior variance of B after it is
-measured with precision p (``Belief.errors``). A unit of p_B costs c_B, and sum_B c_B p_B must stay within rho. The goal
-is the least sum_k share_k log E_k. With weights W_B = sum_k share_k W_kB / E_k for given E_k, the best precisions solve
--W_B e_B'(p_B) = mu c_B, or are zero where even the first unit is not worth its cost: inverted water filling. The
-logarithm is concave, so computing the weights again from the reached E_k never makes the goal worse.
+Water filling decides under Gaussian noise how precisely to measure each set when the sizes of interactions are
+uncertain. Here e_B(p) is the posterior variance of B after it is measured with precision p (``Belief.errors``). A unit
+of p_B costs c_B, and sum_B c_B p_B must stay within rho. The goal is the least sum_k share_k log E_k. With weights W_B
+= sum_k share_k W_kB / E_k for given E_k, the best precisions solve -W_B e_B'(p_B) = mu c_B, or are zero where even the
+first unit is not worth its cost: inverted water filling. The logarithm is concave, so computing the weights again from
+the reached E_k never makes the goal worse.
 
 This assumes that inference shrinks the noise of each set as well as the prior allows, which requires knowing the size
 of that set. But inference shrinks cells, and where cells are larger than their noise, the noise of a small interaction
@@ -86,13 +85,13 @@ from crosstally.typing import Floats
 from crosstally.workload import Workload
 
 RULE_VERSION = 1
-"""What ``next`` does with its parameters and what was measured: approved plans rest on it."""
+"""The version of the rule by which ``next`` plans. Approved plans depend on it."""
 _LIMIT = "one_ways"  # the parameter of a rule that holds the largest RMS error of one-way tables, as text
 
 _FEW_TABLES = 3  # named tables; see below
 _WORTH_STAGES = 1.05
-"""Up to so many named tables are measured at once if two stages would score more than 5% higher. More tables are never
-all worth measuring without a look at the one-way tables."""
+"""Up to this many named tables are measured at once if two stages would score more than 5% higher. More tables are
+never all worth measuring without a look at the one-way tables."""
 
 _MOST_REGRET = 2.0
 """With delta, one-way tables have at most this many times the error of the best plan for them alone. Laplace noise may
@@ -102,8 +101,8 @@ goal."""
 _MOST_FOR_ONES = 0.5  # of the second stage: what is left must still be worth a stage, whatever one-way tables lack
 _PARTS = 1000  # shares of stages are fractions of at most this denominator
 _STEP = 4
-"""Precisions are rounded to so many steps for each doubling: sets alike then share one noise. That makes the expected
-score of Adult, ACS and Kosarak 0.05% higher."""
+"""Precisions are rounded to this many steps for each doubling: similar sets then share one noise. That makes the
+expected score of Adult, ACS and Kosarak 0.05% higher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class TwoStage(Strategy):
         return at_once if scores[0] * _WORTH_STAGES < scores[1] else staged
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
-        """What the one-way tables say is worth measuring."""
+        """The second stage, chosen by the one-way tables."""
         goal = _goal(plan)
         task = Task.after(plan)
         if is_wide(task):
@@ -149,7 +148,7 @@ class TwoStage(Strategy):
         """What both stages measure if every table of the workload, or of one and two attributes, is worth measuring.
 
         It covers them, so their errors are known before anything is spent. Real data rarely need all of it: what
-        is left out makes the rest more precise. Of a wide schema, whose groups are not known, the first stage only.
+        is left out makes the rest more precise. For a wide schema, whose groups are not known, the first stage only.
         """
         if not plan.later or is_wide(Task.after(plan)):
             return plan
@@ -160,7 +159,7 @@ class TwoStage(Strategy):
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
         """The range of likely errors, with the second stage that each belief leads to (``likely``).
 
-        Of a wide schema, whose groups are not known, nothing.
+        Empty for a wide schema, whose groups are not known.
         """
         task = Task.after(plan)
         if is_wide(task):
@@ -205,7 +204,7 @@ def _with_first_share(goal: Goal, share: Fraction) -> Goal:
 
 
 def _second(task: Task, goal: Goal, belief: Belief, already: Floats, rule: Rule | None = None) -> Sequence[Request]:
-    """What to measure with the task's budget by a rule, when each set is known with some precision already."""
+    """Requests for the task's budget by a rule, when each set is already known with some precision."""
     if task.budget.pure:
         return _cells_of(task, best_family(task, goal, belief, already, score=inferred_score))
     limit = None if rule is None else rule.parameters.get(_LIMIT)
@@ -272,7 +271,7 @@ def _one_way_tables(task: Task, without: Container[str | None] = ()) -> Workload
 
 
 def _all_one_ways(task: Task, budget: Budget) -> Sequence[Request]:
-    """What measures the total and the one-way tables, whatever is public.
+    """Requests for the total and the one-way tables, whatever is public.
 
     Under Laplace noise, where a table costs the same whatever its cells, small attributes are measured together: the 17
     binary ones of MSNBC in five tables of three and one of two, for 0.71 of the error that a table each has.
@@ -282,10 +281,10 @@ def _all_one_ways(task: Task, budget: Budget) -> Sequence[Request]:
 
 
 def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
-    """What measures the total and those one-way tables that public counts do not tell; nothing where they tell all.
+    """Requests for the total and the one-way tables that public counts do not give; none if they give all.
 
     Under Laplace noise the views are those of ``optimum`` for the tables that are not public, or not exactly, and
-    their shares the best beside public counts.
+    their shares the best given public counts.
     """
     facts = task.schema.public_counts()
     if not facts:
@@ -303,12 +302,12 @@ def _one_ways(task: Task, budget: Budget) -> Sequence[Request]:
         for unknown in [_one_way_tables(task, {*without, *([None] if exact else [])})]
         if len(unknown)
     ]
-    found = [best_shares(goal, belief, views, TableBudget.of(own), already=already) for views in families]
-    return _cells_of(own, min(found, key=lambda each: each.score))
+    candidates = [best_shares(goal, belief, views, TableBudget.of(own), already=already) for views in families]
+    return _cells_of(own, min(candidates, key=lambda each: each.score))
 
 
 def _by_public_counts(task: Task, goal: Goal) -> Sequence[Request]:
-    """What the second stage measures with the whole budget, where public counts tell what the first would."""
+    """Requests of the second stage with the whole budget, if public counts replace the first stage."""
     public = public_counts(task.schema)
     if is_wide(task):
         closure = Closure(task.schema, tuple((name,) for name in task.workload.attributes(task.schema)))
@@ -367,7 +366,7 @@ def _for_one_ways(goal: Goal, costs: Floats, amount: float, *, already: Floats, 
 
 # Weights of the largest errors and precisions in turn. Chosen to limit time, without proof that 10 are enough.
 _ROUNDS = 10
-_MOST_ERROR = 1e200  # of a set that nothing is known of: above any other, and a double when times ``MOST_PRECISION``
+_MOST_ERROR = 1e200  # of a set without any information: above any other, and a double when times ``MOST_PRECISION``
 _LEAST_GAIN = 0.05
 """A set is measured if that takes away at least this part of its expected error. Without a limit the tail of the belief
 would buy thousands of answers that inference then shrinks to nothing."""

@@ -1,4 +1,4 @@
-"""The errors of a plan in words: how far counts will be from the true ones, beside an average count of such tables."""
+"""The errors of a plan in words: how far counts will be from the true ones, relative to an average count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crosstally.plans.plan import Plan
 from crosstally.reliability import LIMITS, Reliability, reliability_of
 from crosstally.strategies.goal import goal_of
 
-_WORTH_SAYING = 0.8  # of the error: a belief that is hardly below it is not said
+_WORTH_SAYING = 0.8  # of the error: a belief that is hardly below it is not reported
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -22,7 +22,7 @@ class ExpectedError:
     ``error`` is the RMS error of their counts before negative ones are corrected; NaN where they are predicted, so that
     it is not known beforehand. ``cells`` is their mean number of cells, ``rows`` about how many rows there are, if
     that is known. An average count is the rows divided by the cells. The error of a release, after inference and with
-    what is not worth its noise left out, is likely between ``at_best`` and ``likely``; NaN where that cannot be told.
+    what is not worth its noise left out, is likely between ``at_best`` and ``likely``; NaN where that is not known.
 
     >>> print(ExpectedError(2, error=30, cells=20, rows=50_000))
     Tables over two attributes: typical error ±30 per count (1.2% of an average count): good.

@@ -1,20 +1,19 @@
-"""How to divide a budget among views when the sizes of interactions are uncertain.
+"""Division of a budget among views when the sizes of interactions are uncertain; the views that are considered.
 
 A table with the part e of epsilon and sensitivity s has cells of precision e^2 / (2 s^2); with the part r of rho it is
 2 r / s^2. A view measures each set inside it with that precision divided by the number of cells outside the set. The
 error of the goal has no closed form in the shares: shares are moved in proportion to their marginal gains until these
 are equal. The shares of views that gain nothing go to zero.
 
-Families of views that the second stage of ``two-stage`` chooses from under Laplace noise.
+``view_families`` are the families that the second stage of ``two-stage`` chooses from under Laplace noise.
 
-How large interactions are likely to be, before any is measured: what decides whether one is worth its noise.
-
-For a set B of two or more attributes, R_B is its residual beyond what the lower orders predict (maximum entropy). The
-one-way tables give its scale: with g_i^2 = 1 - sum p_i^2 for the shares p_i of an attribute's values, R_B has the size
-sqrt(sum of squares of R_B) / (N prod g_i). Sampling alone makes that 1 / sqrt(N). Measured on Adult, FARS, ACS,
-census-9, MSNBC and Kosarak (lab/evidence/tried.md), the median size is about 0.06 for pairs, 0.01 for triples and
-0.003 for quadruples, on every table within a factor of three; within a table sizes spread like a log-normal law, and
-pairs say little about triples. So the belief is a mixture of three sizes with the moments of that law.
+``Belief`` is the prior for the sizes of interactions, which decides whether one is worth its noise. For a set B of two
+or more attributes, R_B is its residual beyond what the lower orders predict (maximum entropy). The one-way tables give
+its scale: with g_i^2 = 1 - sum p_i^2 for the shares p_i of an attribute's values, R_B has the size sqrt(sum of squares
+of R_B) / (N prod g_i). Sampling alone makes that 1 / sqrt(N). Measured on Adult, FARS, ACS, census-9, MSNBC and Kosarak
+(lab/evidence/tried.md), the median size is about 0.06 for pairs, 0.01 for triples and 0.003 for quadruples, on every
+table within a factor of three; within a table sizes spread like a log-normal law, and pairs say little about triples.
+So the belief is a mixture of three sizes with the moments of that law.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Belief:
 
     @classmethod
     def of_one_ways(cls, closure: Closure, shares: list[Floats], rows: float) -> Belief:
-        """What one-way tables say: the shares of each attribute's values, and the number of rows."""
+        """The belief from one-way tables: the shares of each attribute's values, and the number of rows."""
         diversity = np.array([max(1 - float(p @ p), 1 / max(rows, 1.0)) for p in shares])
         bound = closure.product(diversity) / np.maximum(closure.product(closure.sizes - 1), 1.0)
         order = np.rint(np.log2(closure.product(np.full(len(shares), 2.0)))).astype(int)
@@ -128,7 +127,7 @@ class Belief:
 
 
 def known_sizes(closure: Closure) -> Belief:
-    """The belief of somebody to whom all interactions of the closure matter, whatever their size."""
+    """The belief under which all interactions of the closure matter, whatever their size."""
     return Belief(np.full(len(closure), np.inf), np.ones(len(_NODES)))
 
 
@@ -200,26 +199,26 @@ def best_shares(
     ``already`` is the precision that each set has before.
     """
     while True:  # each time with fewer views
-        found = _tuned(goal, belief, views, budget, already)
-        kept = [view for view, share in zip(found.views, found.shares, strict=True) if share * len(views) >= _LEAST]
+        tuned = _tuned(goal, belief, views, budget, already)
+        kept = [view for view, share in zip(tuned.views, tuned.shares, strict=True) if share * len(views) >= _LEAST]
         if len(kept) == len(views):
-            return found
+            return tuned
         views = kept
 
 
-def shrunk_score(_goal: Goal, _belief: Belief, found: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
-    """The score if inference shrinks the noise of every set as the belief has it."""
+def shrunk_score(_goal: Goal, _belief: Belief, family: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
+    """The score if inference shrinks the noise of every set by the belief."""
     del already
-    return found.score
+    return family.score
 
 
-def unshrunk_score(goal: Goal, belief: Belief, found: ViewShares, budget: TableBudget, *, already: Floats) -> float:
+def unshrunk_score(goal: Goal, belief: Belief, family: ViewShares, budget: TableBudget, *, already: Floats) -> float:
     """The score of views if nothing shrinks the noise of what they measure: 1 / p for a set known with precision p."""
-    bought = _bought(goal, found, budget.whole * np.array(found.shares) ** budget.power)
+    bought = _bought(goal, family, budget.whole * np.array(family.shares) ** budget.power)
     return _scores(goal, belief, bought, already)[0]
 
 
-def inferred_score(goal: Goal, belief: Belief, found: ViewShares, budget: TableBudget, *, already: Floats) -> float:
+def inferred_score(goal: Goal, belief: Belief, family: ViewShares, budget: TableBudget, *, already: Floats) -> float:
     """The score of views after inference, which knows that counts are not negative and that many cells are small.
 
     Let x be the expected count of a cell and s the standard deviation of its noise. An inference that knew x would
@@ -227,9 +226,9 @@ def inferred_score(goal: Goal, belief: Belief, found: ViewShares, budget: TableB
     view is taken to fall by the square root of the mean of that part. What then remains of the noise of a set may be
     shrunk by the belief, or not at all: the score is between the two, nearer to the latter (``_SHRUNK``).
     """
-    precisions = budget.whole * np.array(found.shares) ** budget.power
-    left = [_noise_left(belief, view, precision) for view, precision in zip(found.views, precisions, strict=True)]
-    unshrunk, shrunk = _scores(goal, belief, _bought(goal, found, precisions / np.array(left)), already)
+    precisions = budget.whole * np.array(family.shares) ** budget.power
+    left = [_noise_left(belief, view, precision) for view, precision in zip(family.views, precisions, strict=True)]
+    unshrunk, shrunk = _scores(goal, belief, _bought(goal, family, precisions / np.array(left)), already)
     return float(unshrunk ** (1 - _SHRUNK) * shrunk**_SHRUNK)
 
 
@@ -241,14 +240,14 @@ def _noise_left(belief: Belief, view: Sequence[int], precision: float) -> float:
     return math.sqrt(max(float(np.minimum(1.0, cells * math.sqrt(precision)).mean()), _LEAST_LEFT))
 
 
-def _bought(goal: Goal, found: ViewShares, precisions: Floats) -> Floats:
+def _bought(goal: Goal, family: ViewShares, precisions: Floats) -> Floats:
     """The precision of each set of the goal, when the cells of each view have these."""
-    holders, sets, parts = _inside(goal, found.views)
+    holders, sets, parts = _inside(goal, family.views)
     return np.asarray(np.bincount(sets, parts * precisions[holders], len(goal.closure)), np.float64)
 
 
 def _scores(goal: Goal, belief: Belief, bought: Floats, already: Floats) -> tuple[float, float]:
-    """The score if nothing shrinks the noise of a measured set, and if all is shrunk as the belief has it."""
+    """The score if nothing shrinks the noise of a measured set, and if all noise is shrunk by the belief."""
     unshrunk = replace(belief, scale=np.where(bought > 0, np.inf, belief.scale))
     errors = (np.minimum(each.errors(already + bought), 1e300) for each in (unshrunk, belief))
     first, second = (goal.score(goal.errors(each)) for each in errors)
@@ -305,15 +304,15 @@ _CELL_LIMITS = (100, 316, 1_000, 3_162, 10_000)
 _COVERS = (2, 3, 4)  # attributes covered together, as in PriView: pairs, triples, quadruples; designs go no further
 _MOST_SETS = 500_000
 """Families of views are tried as long as all sets of the goal, once for each, are fewer than this: some seconds. All
-are, but for named tables over fourteen attributes and more; two are always."""
+are, except with named tables over fourteen attributes and more; at least two are always tried."""
 
 
 def best_family(task: Task, goal: Goal, belief: Belief, already: Floats, *, score: Callable[..., float]) -> ViewShares:
     """The family with the lowest score that is expected, with its shares."""
     budget = TableBudget.of(task)
     families = islice(view_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
-    found = (best_shares(goal, belief, views, budget, already=already) for views in families)
-    return min(found, key=lambda each: score(goal, belief, each, budget, already=already))
+    candidates = (best_shares(goal, belief, views, budget, already=already) for views in families)
+    return min(candidates, key=lambda each: score(goal, belief, each, budget, already=already))
 
 
 def view_families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:

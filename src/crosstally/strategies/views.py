@@ -22,8 +22,8 @@ LOW_ERROR, HIGH_ERROR = 0.001, 0.003
 """Noise errors between which PriView's rule wants to be: below it one may cover more, above it noise dominates."""
 
 RULE_VERSION = 1
-"""What ``next`` does with its parameters and the number of rows. Approved plans rest on it: another choice of cover or
-of view size is another version, and this one stays."""
+"""The version of the rule by which ``next`` plans. Approved plans depend on it: a different choice of cover or of view
+size is a new version, and this one stays."""
 
 COVERS = (2, 3, 4)  # covers that the rule chooses from, as in PriView (section 4.5): pairs, triples, quadruples
 BINARY_SIZE = 8  # attributes of a binary view: PriView's choice (section 4.5), for any number of attributes
@@ -168,10 +168,10 @@ def choose_cover(covers: Sequence[int], error: Callable[[int], float]) -> int:
     """
     chosen = covers[0]
     for cover in covers:
-        found = error(cover)
-        if found <= HIGH_ERROR:
+        noise = error(cover)
+        if noise <= HIGH_ERROR:
             chosen = cover
-        if found >= LOW_ERROR:
+        if noise >= LOW_ERROR:
             break
     return chosen
 

@@ -1,21 +1,17 @@
-"""The second stage of a wide schema, under either noise: views over groups of values (``two-stage``).
+"""The later stages of ``two-stage`` for wide schemas, under either noise: trial pairs, and views over groups of values.
 
-Groups of the values of wide attributes, chosen by noisy counts that were measured earlier.
+Groups of values are chosen by noisy counts measured earlier. A group with few rows adds noise to every pair and little
+information; a group with many rows hides how its values differ. With s the standard deviation of the noise of a pair's
+cell and N rows, a group has about sqrt(2 s N) rows: a pair of two such groups holds, if they are independent,
+(2 s N) / N = 2 s rows, twice its noise. Ordered values (bins) are grouped with their neighbours; labels, which have no
+order, with those of nearly the same count, so that the most frequent ones stay single. The cells for other and missing
+values are not neighbours of the last bin and stay single.
 
-A group with few rows adds noise to every pair and says little; a group with many rows hides how its values differ. With
-s the noise of a pair's cell (its standard deviation) and N rows, a group of about sqrt(2 s N) rows is taken: a pair of
-two such groups holds, if they are independent, (2 s N) / N = 2 s rows, twice its noise.
-
-Values that have an order, bins, are put together with their neighbours; labels, which have none, with those of nearly
-the same count: the most frequent ones stay by themselves. The cells for other and missing values are no neighbours of
-the last bin and stay by themselves.
-
-Pairs on trial: how large the interactions of a wide table are, before the budget goes to all of its pairs.
-
-The belief about interactions (``view_shares``) was made on tables of up to 32 attributes. Where hundreds of pairs share
-a budget of Laplace noise, being wrong about it is dear: all pairs are measured and none can be told from its noise. So
-each attribute is first measured with one other. Let T be such a table of counts, p (n_p values) and q (n_q) its shares
-along both axes, N the number of people, v the variance of the noise of a cell, I the identity and 1 a vector of ones:
+Trial pairs estimate how large interactions are before the budget goes to all pairs. The belief about interactions
+(``view_shares``) was made on tables of up to 32 attributes; where hundreds of pairs share a budget of Laplace noise, an
+error in it is expensive: all pairs are measured and none can be distinguished from its noise. So each attribute is
+first measured with one other. Let T be such a table of counts, p (n_p values) and q (n_q) its shares along both axes,
+N the number of people, v the variance of the noise of a cell, I the identity and 1 a vector of ones:
 
     R  =  T - (sum of T) p q'  =  (I - p 1') T (I - 1 q')
 
@@ -65,7 +61,7 @@ usual level of a test; 0.1 would be from 25, 0.02 from 43 attributes on."""
 
 
 def trial_share(attributes: int) -> Fraction:
-    """Of the budget of one-way tables and trial, what the trial gets: as much for each table; 0 for too few attributes.
+    """The trial's share of the budget of one-way tables and trial: the same for each table; 0 for too few attributes.
 
     >>> trial_share(48), trial_share(32)
     (Fraction(1, 3), Fraction(0, 1))
@@ -84,8 +80,8 @@ def trial_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
 def mean_square_size(tables: Sequence[Measurement], rows: float) -> float:
     """The mean squared size of the interactions of some pairs; no less than its standard error, nor than 1 / rows.
 
-    Sampling alone makes it 1 / rows. An estimate below its standard error cannot be told from noise, and what nobody
-    can tell may be there.
+    Sampling alone makes it 1 / rows. An estimate below its standard error cannot be distinguished from noise, so an
+    interaction of that size may exist.
     """
     squares = np.array([_square_size(np.asarray(each.values, float), each.variance, rows) for each in tables])
     return max(float(squares.mean()), float(squares.std(ddof=1)) / math.sqrt(len(squares)), 1 / max(rows, 1.0))
@@ -100,10 +96,10 @@ def _square_size(table: Floats, variance: float, rows: float) -> float:
 
 
 _FEWEST = 2
-"""A table of one group would tell nothing that the other attribute's own table does not."""
+"""A table of one group would contain nothing beyond the other attribute's own table."""
 
 _FEWER = 1.25
-"""By so much groups grow, again and again, until all pairs fit: cells fall by about a third each time."""
+"""Groups grow by this factor repeatedly until all pairs fit: cells fall by about a third each time."""
 
 
 def rows_of_a_group(std_error: float, rows: float) -> float:
@@ -114,8 +110,8 @@ def rows_of_a_group(std_error: float, rows: float) -> float:
 def value_groups(attribute: Attribute, counts: ArrayLike, rows_each: float) -> tuple[int, ...] | None:
     """The group of each value, so that groups hold about ``rows_each`` rows; None where each value stays by itself.
 
-    Values are run through in order, and a group is closed as soon as it holds so many rows; what is left at the end
-    goes to the last group. Counts below zero count as zero. There are at least two groups.
+    Values are processed in order, and a group is closed as soon as it holds that many rows; the rest goes to the last
+    group. Counts below zero count as zero. There are at least two groups.
 
     >>> ages = Attribute("age", edges=range(0, 90, 10), missing=True)
     >>> value_groups(ages, [5, 6, 20, 3, 3, 3, -2, 1, 4], rows_each=10)
@@ -143,7 +139,7 @@ def _closed(held: NDArray[np.float64], rows_each: float, *, at_least: int) -> ND
         rows += count
         if rows >= rows_each:
             group, rows = group + 1, 0.0
-    if 0 < group == groups[-1]:  # what is left does not make a group of its own
+    if 0 < group == groups[-1]:  # the rest is not a separate group
         groups[groups == group] = group - 1
     if groups[-1] + 1 < at_least and len(held) > 1:  # all rows would be in one: two halves then
         half = int(np.searchsorted(np.cumsum(held), held.sum() / 2)) + 1
@@ -165,14 +161,14 @@ def groups_of_all(
         schema: The attributes.
         counts: The noisy counts of the values of each.
         rows_each: How many rows a group should hold about; more where there would be too many cells.
-        most_cells: Of all pairs together. Where even two groups of each attribute have more, that is what one gets.
+        most_cells: Limit for all pairs together; exceeded if even two groups of each attribute have more cells.
         in_full: Attributes that keep all their values.
     """
     most_rows = max(float(_above_zero(counts[name]).sum()) for name in schema.names)
     while True:
-        found = {a.name: value_groups(a, counts[a.name], rows_each) for a in schema.attributes if a.name not in in_full}
-        sizes = [max(groups) + 1 if (groups := found.get(a.name)) else a.size for a in schema.attributes]
-        out = {name: groups for name, groups in found.items() if groups is not None}
+        tried = {a.name: value_groups(a, counts[a.name], rows_each) for a in schema.attributes if a.name not in in_full}
+        sizes = [max(groups) + 1 if (groups := tried.get(a.name)) else a.size for a in schema.attributes]
+        out = {name: groups for name, groups in tried.items() if groups is not None}
         cells = sum(a * b for a, b in combinations(sizes, 2))
         if cells <= most_cells or rows_each > most_rows:
             return out
@@ -186,7 +182,7 @@ def is_wide(task: Task) -> bool:
 
 
 def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequence[Request]:
-    """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
+    """Trial pairs, if they come next; then views, by the belief or by the trial's estimate of interactions."""
     names = task.workload.attributes(task.schema)
     if len(plan.later) > 1:
         groups = groups_for(task, seen, in_full=_measured_together(plan))
@@ -205,7 +201,7 @@ def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Seque
 
 
 def groups_for(task: Task, seen: Sequence[Measurement], *, in_full: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Groups of values that hold enough rows to be told from noise; not of attributes that stay in full."""
+    """Groups of values that hold enough rows to be distinguished from noise; none for attributes that stay in full."""
     names = task.workload.attributes(task.schema)
     rows, shares = seen_one_ways(task.schema, seen)
     budget = TableBudget.of(task)
@@ -256,7 +252,7 @@ def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) ->
 
 
 def _known_coarse(goal: Goal, variances: Floats, sizes: Sequence[int]) -> Floats:
-    """The precision with which one-way tables in full tell the sets of a goal about groups of their values.
+    """The precision of a goal's sets over groups of values that full one-way tables give.
 
     A group adds up the noise of its values.
     """

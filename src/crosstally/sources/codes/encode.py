@@ -109,8 +109,8 @@ def _from_texts(texts: pa.Array) -> pa.Array:
     return pc.replace_with_mask(texts, unsettled, replacements)
 
 
-# Columns whose values a rule of the schema's reading turns into labels first. Each different value is looked at once,
-# by itself: what becomes of a row depends on no other row.
+# Columns whose values a rule of the schema's reading turns into labels first. Each distinct value is converted once,
+# by itself: the result for a row depends on no other row.
 
 
 def read_codes(name: str, column: pa.Array, rule: ValueRule, matcher: Matcher) -> NDArray[Any]:
@@ -148,7 +148,7 @@ class Encoder:
 
     @classmethod
     def of(cls, attribute: Attribute, *, column: str | None = None, rule: ValueRule | None = None) -> Encoder:
-        """The encoder of an attribute; its column bears its name unless another is given."""
+        """The encoder of an attribute; its column has its name unless a different one is given."""
         return cls(attribute, matcher_of(attribute), column=attribute.name if column is None else column, rule=rule)
 
     def raw(self, batch: pa.RecordBatch) -> NDArray[Any]:

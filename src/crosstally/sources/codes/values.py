@@ -25,7 +25,7 @@ from crosstally.sources.codes.arrays import flags, looked_up, numbers
 
 
 _ANY_NUMBER = re.compile(r" *[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})? *")
-_SHORT_NUMBER = r"^-?[0-9]{1,9}(\.[0-9]{1,6})?$"  # at most 15 digits: the nearest float tells all of these apart
+_SHORT_NUMBER = r"^-?[0-9]{1,9}(\.[0-9]{1,6})?$"  # at most 15 digits: the nearest floats of all of these differ
 # Limits memory: whole numbers in a narrower range have a table of their bins. Others are searched for, slower.
 _MOST_BINNED = 65_536
 
@@ -142,7 +142,7 @@ def _neighbour(value: np.floating[Any], towards: float) -> np.floating[Any]:
 # Labels laid out for the kernel that compares texts with them.
 
 
-_MOST_LABELS = 254  # one code is for texts that are none of them
+_MOST_LABELS = 254  # one code is for texts that are not labels
 # Bytes of a label: labels are kept side by side, all as wide as the longest. Longer ones take the slower way.
 _MOST_BYTES = 256
 # Limits memory: 2^18 places for labels. Where no factor keeps them apart, texts take the slower way.
@@ -168,10 +168,10 @@ class LabelTexts:
         longest = max(map(len, encoded))
         if len(encoded) > _MOST_LABELS or longest > _MOST_BYTES:
             return None
-        found = _find_slots(encoded)
-        if found is None:
+        layout = _find_slots(encoded)
+        if layout is None:
             return None
-        factor, slots = found
+        factor, slots = layout
         width = -(-longest // 8) * 8
         lines = [text.ljust(width, b"\0") for text in encoded] + [bytes(width)] * (256 - len(encoded))
         words = np.frombuffer(b"".join(lines), np.uint64).reshape(256, -1)
@@ -200,7 +200,7 @@ class LabelTexts:
 
 
 def _find_slots(encoded: Sequence[bytes]) -> tuple[np.uint64, NDArray[np.uint8]] | None:
-    """A factor that gives each label a slot of its own, and who is in each slot."""
+    """A factor that gives each label its own slot, and the label in each slot."""
     from crosstally.kernels.matching import NO_LABEL, text_keys
 
     joined = b"".join(encoded)
@@ -352,7 +352,7 @@ class Values:
         return {kind: pa.array(list(self.codes), kind) for kind in (pa.string(), pa.large_string())}
 
     def texts(self, values: pa.Array) -> NDArray[Any]:
-        """The codes of texts: almost all are labels as they stand, and only the others are looked at closely."""
+        """The codes of texts: almost all are labels as they stand, and only the others need a closer look."""
         codes = self._direct(values)
         rest = np.flatnonzero(codes == self.labels)
         if not len(rest):
@@ -374,8 +374,8 @@ class Values:
         return np.concatenate([codes, self._direct_slowly(values.slice(len(codes)))])
 
     def _direct_slowly(self, values: pa.Array) -> NDArray[Any]:
-        found = pc.index_in(values, value_set=self._value_sets[values.type])
-        return numbers(pc.fill_null(found, self.labels)).astype(self.dtype)
+        codes = pc.index_in(values, value_set=self._value_sets[values.type])
+        return numbers(pc.fill_null(codes, self.labels)).astype(self.dtype)
 
     def _uncommon_texts(self, texts: pa.Array) -> NDArray[Any]:
         codes = self._direct_slowly(texts)

@@ -1,1 +1,1 @@
-"""What a column is likely to be, from its name and its values: proposals that a steward reviews."""
+"""The likely meaning of a column, from its name and values: proposals that a steward reviews."""

@@ -21,7 +21,7 @@ from crosstally.schema import Attribute, DateReading, Outside
 _MOST_BINS = 8  # bins of a draft. Chosen: few enough to read, enough to show a shape. A steward may change them
 _CROWDED = 0.75  # of all rows in one bin: the others then say little
 _COARSE = 0.5  # of all rows in one bin of the ladder: bins of equal width over nearly all rows may be finer
-_OFTEN = 0.2  # of all rows at zero: it then has a bin of its own
+_OFTEN = 0.2  # of all rows at zero: it then gets its own bin
 _RARE = 0.02  # of all rows beyond the inner bins, on each side. With 0.1 the two outer bins would be the largest
 
 AGE_EDGES = (0, 18, 25, 35, 45, 55, 65, 75, 120)
@@ -55,7 +55,7 @@ def _largest_share(edges: Sequence[float], sample: NDArray[np.float64]) -> float
 
 
 def edges_from_rows(low: Decimal, high: Decimal, sample: NDArray[np.float64], *, whole: bool) -> tuple[float, ...]:
-    """Edges near the quantiles of a sample, for numbers of which bins of equal width have most in one.
+    """Edges near the quantiles of a sample, for numbers most of which would be in one bin of equal width.
 
     >>> sample = np.array([43, *[*range(58, 66)] * 20, 79])
     >>> edges_from_rows(Decimal(43), Decimal(79), sample, whole=True)
@@ -125,7 +125,7 @@ def _plain(edge: Decimal) -> float:
     return int(edge) if edge == int(edge) else float(edge)
 
 
-# Bins from noisy counts: a public ladder of round numbers, of which those near the noisy quantiles become edges. The
+# Bins from noisy counts: the round numbers of a public ladder that are near the noisy quantiles become edges. The
 # ladder is fixed before any row is seen, so that counts of its bins can be bought like any other table. What follows
 # from the noisy counts costs nothing.
 
@@ -134,9 +134,7 @@ _MANTISSAS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.5, 3, 3.5, 4,
 """Round numbers no farther apart than a fourth of their size; more of them would hold fewer rows each."""
 _LARGEST = 12  # powers of ten: what is beyond a trillion goes to the outside values
 _SMALLEST = -3  # of numbers that are not whole
-_MOST_TOGETHER = (
-    32  # rungs that are looked at together, where each alone has too few rows: about one and a half decades
-)
+_MOST_TOGETHER = 32  # rungs that are combined, where each alone has too few rows: about one and a half decades
 _FALSE_RANGE = 0.01
 """The chance that noise alone makes the bins of a column reach farther than its rows. Nothing is lost then but a few
 empty cells, which the steward sees."""
@@ -162,7 +160,7 @@ def _power_rung(mantissa: float, power: int) -> float:
 
 
 def edges_near_quantiles(ladder: Sequence[float], noisy: NDArray[np.float64], *, scale: float) -> tuple[float, ...]:
-    """Edges of about eight bins that hold about as many rows each; none where nothing can be told from noise.
+    """Edges of about eight bins that hold about as many rows each; none where nothing can be distinguished from noise.
 
     A bin of the ladder that holds an eighth of the rows, as zero often does, is a bin by itself; the others share what
     is left.
@@ -170,7 +168,7 @@ def edges_near_quantiles(ladder: Sequence[float], noisy: NDArray[np.float64], *,
     Args:
         ladder: The edges of the bins that were counted.
         noisy: Their noisy counts.
-        scale: Of the Laplace noise in each.
+        scale: Scale of the Laplace noise in each.
 
     >>> edges_near_quantiles([0, 1, 2, 5, 10, 20], np.array([3.0, 400, 395, 410, -2]), scale=1)
     (1, 2, 5, 10)
@@ -207,7 +205,7 @@ def _held(noisy: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
 
 @cache
 def _tail(number: int, probability: float) -> float:
-    """What the sum of so many Laplace variables of scale 1 exceeds with at most this probability (Chernoff's bound).
+    """The bound that a sum of Laplace variables of scale 1 exceeds with at most this probability (Chernoff).
 
     E exp(x L) = 1 / (1 - x^2), so P(sum > t) <= exp(-x t) / (1 - x^2)^number for every x between 0 and 1.
     """
@@ -240,7 +238,7 @@ class Dates:
         return tuple(form for form, ends in self._ends.items() if ends is not None)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Take in different texts."""
+        """Add distinct texts."""
         for form in tuple(self._ends):
             days = []
             for text in texts:

@@ -1,4 +1,4 @@
-"""What names and labels mean: ids and weights by their names, the order of labels, and spellings of the same."""
+"""The meaning of names and labels: ids and weights by their names, the order of labels, and spellings of one label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-# What the name of a column says it may be. Names are only hints: values decide where they can.
+# The meaning that a column's name suggests. Names are only hints: values decide where they can.
 
 
 _WORD = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+")
@@ -57,7 +57,7 @@ def names_weight(name: str) -> bool:
 
 
 def names_id(name: str) -> bool:
-    """Whether a name is that of somebody's identity.
+    """Whether a name is that of an id of people.
 
     >>> [names_id(name) for name in ("id", "person_id", "PatientID", "KundenNr", "Pers-Nr", "userid", "Case No.")]
     [True, True, True, True, True, True, True]
@@ -100,7 +100,7 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
-# The order of labels: months, sizes, grades and ranges have one; other texts stand as in a dictionary.
+# The order of labels: months, sizes, grades and ranges have one; other texts are sorted as in a dictionary.
 
 
 _SCALES = tuple(
@@ -155,7 +155,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def _scale_of(labels: Sequence[str]) -> dict[str, int] | None:
-    """The places of a known scale that has all of the labels but for one or two, and more than two of its own."""
+    """The places of a known scale that has all but one or two of the labels, and more than two of its own."""
     words = {label.strip().casefold() for label in labels}
     for scale in _SCALES:
         common = words & set(scale)
@@ -166,11 +166,11 @@ def _scale_of(labels: Sequence[str]) -> dict[str, int] | None:
 
 def _key(label: str) -> tuple[int, Fraction, int, str]:
     """Labels that begin with a number come first, by that number; of two alike, what is below it is before."""
-    found = _NUMBER.match(label.strip())
-    if found is None:
+    match = _NUMBER.match(label.strip())
+    if match is None:
         return 1, Fraction(0), 0, label.casefold()
-    mark = -1 if found["below"] else 1 if found["above"] or label.strip().endswith("+") else 0
-    return 0, Fraction(found["number"]), mark, label
+    mark = -1 if match["below"] else 1 if match["above"] or label.strip().endswith("+") else 0
+    return 0, Fraction(match["number"]), mark, label
 
 
 # Texts that mean the same: spellings that differ in case or blanks, and words for a missing value.
