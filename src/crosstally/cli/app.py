@@ -1,4 +1,4 @@
-"""The frame of all commands: what ``crosstally`` offers, and how errors reach people."""
+"""The ``crosstally`` program: its commands, and how errors are shown."""
 
 from __future__ import annotations
 

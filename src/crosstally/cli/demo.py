@@ -1,4 +1,4 @@
-"""``crosstally demo``: the whole story on generated people, in seconds."""
+"""``crosstally demo``: a complete example on generated people, in seconds."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""What Ctrl-C does to a command: before the charge the command stops; after the charge it finishes.
+"""Process settings of a command: Ctrl-C before and after the charge, no core files, windows, and first-use messages.
 
-The exception that Python raises for an interrupt can be swallowed, by compiled code that calls back into Python. So the
-interrupt is also noted, and looked at immediately before the charge. After the charge, stopping would only lose what is
-paid for. Python prints an exception that was swallowed with its traceback: here an interrupt is not printed, and of any
-other one only its type, since its text may quote rows. None of this is in the library, which leaves the signals and
-hooks of its host alone.
-
-What a command does to its process and asks of the system: no core files, windows, messages of the first use.
+Before the charge an interrupt stops the command; after it the command finishes, since stopping would only lose what is
+paid for. Compiled code that calls back into Python can swallow the exception that Python raises for an interrupt, so
+the interrupt is also recorded and checked immediately before the charge. Python prints a swallowed exception with its
+traceback: here an interrupt is not printed, and other exceptions only by type, since their text may quote rows. The
+library does none of this: it leaves the signals and hooks of its host alone.
 """
 
 from __future__ import annotations

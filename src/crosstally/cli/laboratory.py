@@ -1,4 +1,4 @@
-"""The commands of the laboratory, a distribution of its own: listed in any case, loaded when one is called."""
+"""The commands of the laboratory, a separate distribution: always listed, loaded when called."""
 
 from __future__ import annotations
 

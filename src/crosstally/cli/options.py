@@ -1,4 +1,4 @@
-"""The options that several commands share: alone, or in groups that say something together.
+"""The options that several commands share: single ones and groups.
 
 A group is a frozen dataclass whose fields are options. A command has one parameter of that type; ``with_groups`` shows
 Typer the options in its place, and gives the command the group.

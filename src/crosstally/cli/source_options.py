@@ -1,4 +1,4 @@
-"""The options that say where rows are and how they are written, and what is asked when that is ambiguous."""
+"""The options for the source of rows and its format, and the questions asked when these are ambiguous."""
 
 from __future__ import annotations
 

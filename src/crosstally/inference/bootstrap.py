@@ -1,12 +1,12 @@
 """The parametric bootstrap: draw a release's measurements again around a smooth truth, and infer again.
 
-Noise is drawn with the distribution of the measurements' noise. It does not protect anybody: it is public and computed
-from what is already published. Its seed is the SHA-256 of the sizes of attributes and the measurements, so that the
-same release gives the same numbers in memory, from its file and after a refit. Random words come from Philox (a
-counter-based generator whose raw output numpy keeps stable) and pass through the inverse distribution functions below,
-because a library's ready-made distributions may change between its versions.
+Noise is drawn with the distribution of the measurements' noise. It gives no privacy protection: it is public and
+computed from what is already published. Its seed is the SHA-256 of the sizes of attributes and the measurements, so
+that the same release gives the same numbers in memory, from its file and after a refit. Random words come from Philox
+(a counter-based generator whose raw output numpy keeps stable) and pass through the inverse distribution functions
+below, because a library's ready-made distributions may change between its versions.
 
-t is the smoothed estimate (``shrinkage.smoothed``), l are the combined coefficients, v their variances, x the estimate.
+t is the smoothed estimate (``shrink.smoothed``), l are the combined coefficients, v their variances, x the estimate.
 For each replicate r,
 
     l*r = t + noise like that measured,        x*r = the same inference of l*r,

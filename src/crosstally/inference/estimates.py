@@ -127,7 +127,7 @@ class Inference:
         return _with_values_in_groups(replace(self.estimate, coefficients=self.correct(linear))).coefficients
 
     def smooth(self) -> NDArray[np.float64]:
-        """The smoothed estimate that stands for the truth of replicates (``shrinkage.smoothed``)."""
+        """The smoothed estimate that stands for the truth of replicates (``shrink.smoothed``)."""
         return smoothed(self.linear, self.views, self.estimate.coefficients)
 
 

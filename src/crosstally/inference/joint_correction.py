@@ -17,22 +17,21 @@ Let H_V map coefficients to the cells of view V, z_V be the clipped cells (``abo
 (``owed``) and rho_V = 0.5 / v of the view's own residual (``penalties``). A step of the method (Boyd et al. 2011,
 section 3.1.1) is
 
-    z_V <- max(H_V x + y_V, 0) and 0 where nobody can be,      y_V <- y_V + H_V x - z_V             (``split_step``)
+    z_V <- max(H_V x + y_V, 0), 0 at structural zeros,         y_V <- y_V + H_V x - z_V             (``split_step``)
     x_c <- (w_c r_c + sum_V rho_V (H_V' (z_V - y_V))_c) / (w_c + sum_V rho_V (H_V' H_V)_cc),   w_c = 1 / (v_c j_c^(2p))
 
 The second is a division for each coefficient, since H_V' H_V is diagonal in the residual basis: a coefficient is spread
 evenly over the cells of the attributes that it does not hold (``outside``). All coefficients stand in one vector
 (coefficients); ``places`` (views, cells) says where those of each view are.
 
+PriView's own corrections (section 4.4) are also here: each takes a stack of tables, whose last ``ndim`` axes are the
+attributes, and returns a new stack without (large) negative cells. ``simple`` increases the total; ``global`` and
+``ripple`` keep it. A table whose total is negative becomes all zeros.
+
 >>> view = ViewGroup((2,), np.array([[0, 1]]))  # total 4 and difference 6: cells 5 and -1
 >>> start = np.array([4.0, 6.0 / math.sqrt(2)])
 >>> (nearest_above_zero(start, np.ones(2), [view], total=0) * [1, math.sqrt(2)]).round(1).tolist()  # cells 4 and 0
 [4.0, 4.0]
-
-Corrections of negative cells (PriView section 4.4): each returns tables without (large) negative cells.
-
-Each function takes a stack of tables, whose last ``ndim`` axes are the attributes, and returns a new stack. ``simple``
-increases the total; ``global`` and ``ripple`` keep it. A table whose total is negative becomes all zeros.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Find the mixture of candidate estimates with the least estimated risk, separately for each set of attributes.
+"""Mix candidate estimates by their estimated risk, and shrink cells towards a guess by empirical Bayes.
 
-l_c are the n combined coefficients, unbiased with variance v_c, X_c the coefficients of a candidate. For any candidate
-and any noise,
+**Mixture.** For each set of attributes the mixture with the least estimated risk is used. l_c are the n combined
+coefficients, unbiased with variance v_c, X_c the coefficients of a candidate. For any candidate and any noise,
 
     E sum (X_c - truth_c)^2 / v_c  =  E [ sum (X_c - l_c)^2 / v_c  +  2 sum cov(X_c, l_c) / v_c  -  n ]
 
@@ -30,12 +30,10 @@ n = 2, v = 1 and |l|^2 = 8, and the second candidate is l itself:
 >>> best_weights(np.array([[8.0], [0.0], [0.0]]), np.array([[-2.0], [0.0]])).ravel().tolist()
 [0.25, 0.0]
 
-Shrink cells towards a guess, by an amount that the cells themselves determine: empirical Bayes.
-
-``shrinkage`` learns two such mixtures for each release: with independence as the guess, then with all pairs.
-
-y is a noisy cell, s its noise variance, q a smooth guess of it (for example from independent attributes). The prior of
-the true count is a mixture of normals around multiples of the guess,
+**Shrinkage.** Cells are shrunk towards a guess by an amount learned from the cells. ``shrink`` learns two such priors
+for each release: with independence as the guess, then with all pairs. y is a noisy cell, s its noise variance, q a
+smooth guess of it (for example from independent attributes). The prior of the true count is a mixture of normals around
+multiples of the guess,
 
     count ~ sum over k of weight_k N(m_k, w_k),      m_k = lift_k q,      w_k = min(m_k, (e m_k)^2) + (width_k m_k)^2,
 

@@ -1,4 +1,4 @@
-"""Many people's reports at once, for simulations and for those who hold rows and want to forget them.
+"""Reports of many people at once, for simulations and for holders of rows who want to delete them.
 
 The probabilities are those of the protocol, exactly, as on a device. Random words come from OpenSSL's generator
 (``ssl.RAND_bytes``), a deterministic generator keyed and rekeyed by the operating system's secure source.

@@ -1,12 +1,11 @@
-"""Reports in, a release out: validated, each id once, counted in whole numbers that add up across collectors.
+"""The collector: validates reports, counts each id once, and turns the counts into a release.
 
-What became of reports: counted, or refused for a reason.
+Counts are integers that add up across collectors. Every report is either counted or refused for a stated reason
+(``Received``).
 
-The ids of all reports that were counted, so that none counts twice.
-
-They are kept in sorted runs, each more than twice as long as the next. New ids become a run of their own; runs that are
-not longer than that are merged. So n ids have at most log2(n) runs, an id is merged as often at most, and a batch costs
-about the same whether millions of ids are held or none: one sorted array would be sorted again for every batch.
+The ids of counted reports are kept in sorted runs, each more than twice as long as the next. New ids become a new run;
+runs that violate this are merged. So n ids have at most log2(n) runs, each id is merged at most log2(n) times, and a
+batch costs about the same however many ids are held. A single sorted array would be sorted again for every batch.
 """
 
 from __future__ import annotations
@@ -315,21 +314,21 @@ class Collector:
         ):
             raise CrosstallyError(f"{path!r} has more answers in a group than people")
 
-    # What liars could do
+    # Adversarial reports
 
     def group_sizes(self) -> GroupSizes:
         """The number of reports of each group, beside its expected share: a crowd in one group is visible here."""
         self._flush()
         return GroupSizes.of(self._people.copy(), [group.share for group in self.protocol.groups])
 
-    def max_shift(self, *attributes: str, liars: float) -> float:
-        """How far a share of liars among those who reported could have moved a cell of a table, in people, at most.
+    def max_shift(self, *attributes: str, adversarial: float) -> float:
+        """An upper bound, in people, on how far this share of adversarial reports could have moved a cell of a table.
 
-        It is about the unbiased estimate, before cells are corrected or shrunk. Where there are no tokens, liars choose
-        the groups in which they move the most; with tokens each group has its share of them, on average over tokens.
+        It applies to the unbiased estimate, before cells are corrected or shrunk. Without tokens, adversaries choose
+        the groups with the most influence; with tokens each group has its share of them, on average over tokens.
         """
         self._flush()
-        return max_shift(self.protocol, self._people, attributes, liars=liars)
+        return max_shift(self.protocol, self._people, attributes, adversarial=adversarial)
 
     # A release out
 

@@ -1,11 +1,9 @@
-"""The public protocol of a collection: what every device is asked, with which probabilities.
+"""The public protocol of a collection (questions and probabilities), and one-time tokens that assign groups.
 
-One-time tokens: what the collector hands out so that nobody chooses which group they report in.
-
-People who lie and choose their group all go to one, where few others are, and each of them counts as often as people
-are missing there. With tokens the group is a keyed hash of token and protocol (``client.place_of_token``): the device
-works it out, the collector works it out again, and a token counts once. A token is a secret of the collector and of
-the one person it was handed to; whoever has it can report in that person's place.
+Adversaries who choose their group all choose a small one, where each report has a large weight. With tokens the group
+is a keyed hash of token and protocol (``client.place_of_token``): the device computes it, the collector computes it
+again, and a token counts once. A token is a secret shared by the collector and one person; anyone who has it can report
+in that person's place.
 """
 
 from __future__ import annotations

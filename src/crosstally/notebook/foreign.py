@@ -1,14 +1,12 @@
-"""Answers of other mechanisms and public numbers: used beside what a ledger paid for, and never charged to it.
+"""Foreign answers: answers of other mechanisms and public numbers, which a notebook uses but never charges.
 
-They are noisy in their own way and protected, or not, by somebody else's promise. So each says where it comes from, and
-whatever rests on them names that: the ledger's budget does not cover them. They stay in a file of their own, since a
-ledger holds what was spent and nothing else.
+They have their own noise and, possibly, another party's privacy guarantee; the ledger's budget does not cover them. So
+each names its source, and every estimate based on them names it too. They are kept in a separate file, since a ledger
+holds only what was spent.
 
-Tables that OpenDP or mbi measured, as foreign answers of a notebook.
-
-OpenDP's ``ContingencyTable`` holds its measurements in the form of mbi: the noisy table as a vector, the names of its
-attributes, the standard deviation of its noise, and the query. Neither package is imported: whatever has these members
-will do.
+Tables measured by OpenDP or mbi can be foreign answers. OpenDP's ``ContingencyTable`` holds its measurements in the
+form of mbi: the noisy table as a vector, the names of its attributes, the standard deviation of its noise, and the
+query. Neither package is imported: any object with these members is accepted.
 """
 
 from __future__ import annotations

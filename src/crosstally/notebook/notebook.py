@@ -1,4 +1,4 @@
-"""The notebook: questions one at a time, each answer paid once, kept in the ledger, and used for every later one."""
+"""The notebook: questions one at a time; each answer is paid once, kept in the ledger, and used for later estimates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a budget or a plan means as (epsilon, delta). It describes; it never pays.
+"""The (epsilon, delta) guarantee of a budget or a plan. This is descriptive: nothing is charged here.
 
-A ledger adds up epsilon or rho, since what is spent next may depend on what was seen. For a plan that was fixed in
-advance, privacy-loss distributions tell more exactly what it gives away.
+A ledger adds up epsilon or rho, since later charges may depend on earlier results. For a plan fixed in advance,
+privacy-loss distributions give a tighter guarantee.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The ledger: how much privacy may be spent on a table in all, what was spent, and what it bought.
+"""The ledger: the total privacy budget of a table, what was spent, and the measurements it paid for.
 
-Spending is exact: amounts are fractions, and what is spent is the sum over every charge ever made. A charge is never
-given back; what was drawn for it is stored before anyone sees it and can be had again, never drawn again.
+Accounting is exact: amounts are fractions, and the spent budget is the sum of all charges ever made. A charge is never
+refunded. Its measurements are stored before they are returned; they can be read again but are never drawn again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The file under a ledger: an SQLite database of events that are only ever added, each hashed with the one before.
+"""The file of a ledger: an SQLite database of append-only events, each hashed with the previous one.
 
-What a transaction has acknowledged is in the main file: after each commit the write-ahead log is written back and
-emptied before anything is returned, so that losing the log loses nothing. While a transaction lasts, this process holds
-the file against all others, whatever name they know it by (``ledger_lock``).
+A committed transaction is in the main file: after each commit the write-ahead log is written back and emptied before
+anything is returned, so that losing the log loses nothing. During a transaction this process has the file locked
+against all others, whatever path they use (``ledger_lock``).
 """
 
 from __future__ import annotations

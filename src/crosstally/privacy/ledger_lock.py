@@ -1,13 +1,11 @@
-"""One lock on a ledger's file itself, whatever its name.
+"""One lock on a ledger's file itself, whatever its path, and the file systems on which such a lock is unreliable.
 
 SQLite locks a file in write-ahead mode through a second file beside it, found by name: two names of one file have two
-locks, and two writers who know nothing of each other. So whoever uses a ledger first takes ``flock`` on the file.
+locks, and two writers that do not see each other. So every user of a ledger first takes ``flock`` on the file.
 
-SQLite's own locks are of the POSIX kind, which belong to a process: closing any descriptor of the file drops them all.
-So the descriptor of the lock is the only one that is opened beside SQLite's, and threads take turns: it is closed when
-this process has no connection to the file.
-
-Where a file lies: file systems on which a lock does not hold everybody off are found here.
+SQLite uses POSIX locks, which belong to a process: closing any descriptor of the file drops them all. So the descriptor
+of the lock is the only one opened beside SQLite's, and threads take turns: it is closed when this process has no
+connection to the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the rows of a ledger's file say: the header, entries, costs, caps, plans and measurements, read strictly.
+"""The records of a ledger's file: header, entries, costs, caps, plans and measurements, parsed strictly.
 
-``ledger_file`` keeps events and their chain and knows no meaning; ``ledger`` decides what may be spent. Between them
-stands this: events become entries and caps, kept content is compared with its digest, and whatever is not as a ledger
-writes it is refused. Whether a ledger is sound, at the end: complete, unchanged, charged by its plans' prices, and the
-continuation of an anchor. Nothing is repaired: whatever does not fit is a LedgerError.
+``ledger_file`` stores events and their hash chain without interpreting them; ``ledger`` decides what may be spent. This
+module turns events into entries and caps, compares stored content with its digest, and refuses anything that a ledger
+would not write. It also verifies a whole ledger: complete, unchanged, charged at the prices of its plans, and a
+continuation of an anchor. Nothing is repaired: any mismatch is a LedgerError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The only door from confidential counts to publishable numbers: charge, draw, store, in that order."""
+"""The only path from confidential counts to publishable numbers: charge, draw, store, in that order."""
 
 from __future__ import annotations
 

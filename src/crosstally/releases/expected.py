@@ -1,4 +1,4 @@
-"""How accurate the tables of a release are, by their number of attributes."""
+"""The expected error of a release's tables, by their number of attributes."""
 
 from __future__ import annotations
 

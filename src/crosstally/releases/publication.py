@@ -1,14 +1,11 @@
-"""Measurements to a release. Nothing here reaches rows or noise: it is free, and can be done as often as one likes.
+"""Make a release from measurements. This uses neither rows nor noise: it is post-processing and free.
 
-What the numbers of a release cost, computed again from their queries and noise: it cannot contradict its statement.
+The cost of the measurements is computed again from their queries and noise, so a release cannot contradict its
+statement. The measurements of one ledger entry are one stage: they were charged together, at the joint cost of the
+plan. Entries compose additively, in epsilon and in rho, even if a later entry depends on the results of an earlier one.
 
-Measurements of one ledger entry are one stage: they were charged together, and their joint cost is the one that the
-plan had. Entries add up, in epsilon as in rho, also where a later one depends on what an earlier one gave.
-
-Whether the public number of rows that a release states agrees with its own noisy counts.
-
-Only published numbers are compared: the noisy measurements of the release and the number that its statement holds. So
-it costs nothing, and anyone with the file can do the same.
+The public number of rows in the statement is compared with the release's own noisy counts. Both are published, so this
+costs nothing, and anyone with the file can repeat it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A release: what was measured, and any table that follows from it.
+"""A release: its measurements, and any table estimated from them.
 
-Nothing here reaches rows or noise: a release is made of measurements alone.
+Nothing here has access to rows or noise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The privacy promise of a release, as a value and in words."""
+"""The privacy guarantee of a release, as a value and in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One column and the cells it is counted in; levels above its labels, such as municipality, canton, country."""
+"""An attribute: one column, its labels, and levels above them, such as municipality, canton, country."""
 
 from __future__ import annotations
 

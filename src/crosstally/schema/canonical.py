@@ -1,7 +1,4 @@
-"""The text by which values and labels are compared.
-
-The fields of a JSON object: all known, none missing.
-"""
+"""The canonical text by which values and labels are compared, and strict reading of the fields of a JSON object."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What a data set is, and what is known to everybody: public counts, and values that nobody can have together.
+"""The description of a data set, and public facts: public counts, structural zeros, and bins with their own budget.
 
-Bins that were bought: chosen by noisy counts that a budget of their own paid for.
-
-Facts are typed in; nothing proposes them from rows. They make answers better and change nothing about noise: requests,
+Facts are entered by hand, never derived from rows. They improve answers and do not affect noise: requests,
 sensitivities and prices are those of a schema without facts. A row that contradicts a fact is counted like any other.
+Bins may be chosen by noisy counts, which have a separate budget.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a steward's values become labels. Confidential: a spelling, or the name of a column, may belong to one person.
+"""Reading rules: how a steward's values become labels. Confidential: a spelling or column name may identify a person.
 
-Nothing of it is published: it stands in the steward's own schema file and in memory while rows are read. Errors say
-where in the file a mistake is, never what stands there. Every rule is a function of one value of one row, so that the
-cell of a row depends on that row alone and sensitivities are what they are without it.
+The rules are never published: they are in the steward's own schema file, and in memory while rows are read. Errors say
+where in the file a mistake is, never what the value is. Every rule is a function of one value of one row, so the cell
+of a row depends on that row alone, and sensitivities do not change.
 """
 
 from __future__ import annotations

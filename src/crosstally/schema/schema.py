@@ -1,4 +1,4 @@
-"""The attributes of a table and whom its release protects."""
+"""The schema: the attributes of a table and the privacy unit."""
 
 from __future__ import annotations
 

@@ -1,21 +1,18 @@
-"""Rows from tables, how far their own tables are from these, and how wrong intervals computed from them would be.
+"""Synthetic rows from tables, the misfit of their tables, and the error of intervals computed from them.
 
-Somebody who takes n synthetic rows for people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As an
-estimate about the people of the release it errs by more: N people were drawn from a larger world, noise of standard
-error s was added to their counts, and the rows miss the release's own count by d. So an interval is too narrow by
+Rows are drawn along a tree of the strongest associations (Chow and Liu 1968), so the tables of its edges fit at once:
+the numbers of rows are those of the table, rounded at random, and only which row gets which value is drawn. The other
+tables are fitted by moving rows, table by table, from cells with too many rows to cells with too few. A moved row
+becomes a copy of a row already there, which keeps the associations of its other values, or takes only the values of the
+cell (Zhang et al., PrivSyn, USENIX Security 2021, section 4.3). Steps become smaller from sweep to sweep, so that
+tables that contradict each other converge.
+
+An analyst who treats n synthetic rows as people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As
+an estimate about the people of the release its error is larger: N people were drawn from a larger population, noise of
+standard error s was added to their counts, and the rows miss the release's own count by d. So an interval is too
+narrow by the factor
 
     sqrt(N p (1 - p) + s^2 + d^2) / N  /  sqrt(p (1 - p) / n).
-
-Which attribute is drawn after which: a tree along the strongest links (Chow and Liu 1968).
-
-Rows drawn attribute after attribute, then moved until all tables fit.
-
-Drawing follows a tree, so that the tables along its links are right at once: the numbers of rows are those of the
-table, rounded at random, and only which row gets which value is drawn. The other tables are fitted by moving rows,
-table by table: rows leave cells that hold too many and go to cells that hold too few. A row that moves becomes a copy
-of a row already there, which keeps what that row's other values have to do with each other, or takes the values of the
-cell alone (Zhang et al., PrivSyn, USENIX Security 2021, section 4.3). Steps become smaller from sweep to sweep, so that
-tables that contradict each other settle.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the pages of every site load: files by name, templates that escape, and texts from one catalogue.
+"""What every site needs: static files, escaping templates, one catalogue of texts, and a guard around requests.
 
-What stands before every request and on every answer: the host is checked, the headers are set, errors get an id.
+The guard checks the host of every request, sets the headers of every response, and gives errors an id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The server of every site, which keeps no log of requests, and its connections, which hold nothing up.
+"""The server of every site: it logs no requests and limits how long a connection may take.
 
-A request must come whole, and its answer be taken, in a limited time. Without this, clients that send half a request
-each and wait take every descriptor that the process may open.
+A request must arrive completely, and its response must be read, within a time limit. Otherwise clients that send half a
+request and wait would use up all file descriptors of the process.
 """
 
 from __future__ import annotations

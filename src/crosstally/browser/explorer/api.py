@@ -1,7 +1,7 @@
-"""The API, with the paths of PxWeb's second one: a release is one table, and each attribute may be left out.
+"""The API, with the paths of the PxWeb API version 2: a release is one table, and any attribute may be omitted.
 
-``/tables/people/data?valueCodes[sex]=*&valueCodes[age]=C1,C2`` is the table of sex by two values of age. Values are put
-together as in the URLs of pages (``analysis.regrouping``).
+``/tables/people/data?valueCodes[sex]=*&valueCodes[age]=C1,C2`` is the table of sex by two values of age. Values are
+grouped as in the URLs of pages (``analysis.regrouping``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table as a page shows it: numbers in rows and columns, in order, with intervals and signs of reliability."""
+"""The layout of a table on a page: sorted rows and columns of numbers, with intervals and signs of reliability."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pictures of what a page shows: bars with intervals, or a heat map, drawn on the server; charts within a page.
+"""Charts of a table: bars with intervals, or a heat map, drawn on the server or embedded in a page.
 
-Reliability is told by sign (E, F, ?) and by pattern: bars that need care are pale with an outline, those too unreliable
-are hollow with a broken one. Fields have plain names, since Vega-Lite reads dots and brackets as paths.
+Signs (E, F, ?) and patterns show reliability: bars that need care are pale with an outline, bars that are too
+unreliable are hollow with a dashed one. Fields have plain names, since Vega-Lite reads dots and brackets as paths.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A page to share: all that a reader without tools may want to know about a release, in one file."""
+"""A page to share: one file that describes a release to readers without tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server serves: one release, its name, and the answers to questions about it."""
+"""A served release: the release, its name, and the answers to questions about it."""
 
 from __future__ import annotations
 

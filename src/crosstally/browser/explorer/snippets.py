@@ -1,4 +1,4 @@
-"""The table of a page as code: Python, the command line, SQL, curl."""
+"""Code that gives the table of a page: Python, the command line, SQL, curl."""
 
 from __future__ import annotations
 

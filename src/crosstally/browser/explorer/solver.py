@@ -1,10 +1,11 @@
-"""Work that takes time: places for each kind of it, ten seconds for whoever waits, and results kept in a cache.
+"""Slow computations: limited slots for each kind of work, clients that wait up to ten seconds, and a result cache.
 
-Work that has begun is finished and kept though nobody waits for it any longer, within the limits of its process. Who
-asked is told to come again, and the answer is then there. Work that has not begun is dropped when its last client left.
+Work that has started is finished and cached even if no client waits any longer, within the limits of its process. The
+client is asked to retry and then gets the cached answer. Work that has not started is dropped when its last client
+disconnects.
 
-A thread cannot be stopped, a process can: work that takes too long or too much memory is ended with its process, and
-the next piece begins in a new one.
+A thread cannot be stopped, but a process can: work that takes too long or too much memory is killed with its process,
+and the next work item starts in a new one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a page shows, as the query of its URL: every state is a link.
+"""The state of a page as the query of its URL: every state is a link.
 
-``rows`` and ``columns`` name attributes, ``in.NAME`` values of an attribute that are kept (again for each),
-``filter`` attributes whose values are offered, ``where`` a condition; ``group`` attributes whose values may be put
-together, and ``regrouping`` says how these are; ``show``, ``order``, ``top``, ``chart`` and ``level`` say the rest.
+``rows`` and ``columns`` name attributes; ``in.NAME`` is a selected value of an attribute and may be repeated;
+``filter`` names attributes whose values can be selected; ``where`` is a condition; ``group`` names attributes whose
+values can be grouped, and ``regrouping`` says how. The rest are ``show``, ``order``, ``top``, ``chart`` and ``level``.
 """
 
 from __future__ import annotations

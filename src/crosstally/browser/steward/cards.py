@@ -1,4 +1,4 @@
-"""What the pages of a review show: labels with their rows, and the error to expect before and after the changes."""
+"""The contents of review pages: labels with their numbers of rows, and the expected error before and after changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a steward changes in a schema: each edit takes a schema and gives another one.
+"""Edits of a schema by a steward: each takes a schema and returns a new one.
 
-Labels are changed together with the reading, so that the texts in the steward's file go on meaning what they meant.
+An edit changes labels together with the reading rules, so that values in the steward's file keep their meaning.
 """
 
 from __future__ import annotations

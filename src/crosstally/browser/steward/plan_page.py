@@ -1,4 +1,4 @@
-"""The plan page: what a budget means and what error to expect, before there is a release. It sees no data."""
+"""The plan page: the meaning of a budget and the expected error, before there is a release. It sees no data."""
 
 from __future__ import annotations
 

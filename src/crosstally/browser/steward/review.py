@@ -1,8 +1,7 @@
-"""A review in progress: the schema as it is being changed, what it was before, and the file it is saved to.
+"""A review in progress: the edited schema, its earlier versions, the file it is saved to, and access for one person.
 
-Who may look at a review: one person, let in once by a code that only their own file holds.
-
-The code is in no address: the form of a local file, which only its owner can read, posts it.
+The person is admitted once, by a code. The code appears in no URL: a form in a local file that only its owner can read
+posts it.
 """
 
 from __future__ import annotations

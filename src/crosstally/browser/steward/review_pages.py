@@ -1,4 +1,4 @@
-"""The pages of one review behind the guard, for whoever was let in, from the first click to the end of the server."""
+"""The pages of one review behind the guard, for the person who was admitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output in any encoding: a character it lacks is spelled out for people, escaped in JSON, and refused in CSV."""
+"""Output in any encoding: characters it lacks are spelled out for people, escaped in JSON, and refused in CSV."""
 
 from __future__ import annotations
 

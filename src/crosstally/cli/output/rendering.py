@@ -1,4 +1,4 @@
-"""Answers as people read them: ``1,234 ± 21`` or ``1,234 (1,190 to 1,280)``, labelled and aligned."""
+"""Answers formatted for people: ``1,234 ± 21`` or ``1,234 (1,190 to 1,280)``, labelled and aligned."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the commands print, and where: data to stdout, words for people to stderr, progress to terminals only.
+"""Printing: data to stdout, messages for people to stderr, progress to terminals only.
 
-Labels may come from anywhere: nothing in them is taken as a style, and what could steer a terminal is replaced.
+Labels are untrusted: they are never parsed as styles, and characters that control a terminal are replaced.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Rules that every part of a protocol must keep: exact types, ranges, and nothing else beside.
+"""Checks of the fields of a protocol: exact types and ranges, no unknown fields, exact amounts of epsilon.
 
-Amounts of epsilon: exact, and no longer than a device can hold.
-
-What a device refuses.
+Amounts are limited to a length that a device can hold. The errors that a device raises are defined here.
 """
 
 from __future__ import annotations

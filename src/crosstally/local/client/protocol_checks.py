@@ -1,4 +1,4 @@
-"""The protocol: nothing in it is believed."""
+"""Validation of the public protocol, which is untrusted input."""
 
 from __future__ import annotations
 

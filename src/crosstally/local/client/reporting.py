@@ -1,4 +1,4 @@
-"""One report: charged, drawn, stored, sent again."""
+"""Make one report: charge, draw, store; later calls send the stored report again."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def group_of_token(protocol: Mapping[str, Any], token: bytes) -> int:
 def place_of_token(digest: bytes, token: bytes, shares: int) -> int:
     """A whole number below the sum of all shares that token and protocol determine, each equally likely.
 
-    The token is the key of the hash. Whoever does not hold it cannot tell its group, and whoever holds it cannot
-    change its group: a liar would need another token. The collector, who made it, knows the group beforehand; that
+    The token is the key of the hash. Whoever does not hold it cannot tell its group, and whoever holds it cannot change
+    its group: an adversary would need a different token. The collector, who made it, knows the group beforehand; that
     costs the device nothing, since what it may tell is at most epsilon in every group.
     """
     limit = ANSWERS - ANSWERS % shares  # beyond it some places would be more likely than others

@@ -1,4 +1,4 @@
-"""A row to codes; this never fails, whatever the row is."""
+"""Encode a row; this never fails, whatever the row is."""
 
 from __future__ import annotations
 

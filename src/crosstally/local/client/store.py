@@ -1,4 +1,4 @@
-"""What a device keeps: what it spent, and every report it drew."""
+"""The store of a device: the budget it spent and every report it drew."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ set, mostly near independence. The reports themselves show how similar and how n
 
 - the frequencies of attributes with the same number of values have a beta prior; its mean and concentration are
   averaged, weighted by their marginal likelihood (with n > 2 values the mean is 1 / n, and only the concentration is);
-- pairs have a prior on their odds ratios (``association``);
+- pairs have a prior on their odds ratios (below);
 - the noisy interaction of a pair also informs about both frequencies: for rare values of two-valued attributes
   R = x - (p + q) / 2 + 1 / 4 is nearly 1 / 4 minus half their sum. Each frequency becomes its posterior mean given its
   own reports and those of all its pairs, with the other frequencies fixed at their means; this is repeated;
@@ -30,9 +30,8 @@ Example: one attribute with two values, seen at 0.3 with almost no noise, and no
 >>> round(float(found.frequencies[0]), 3)
 0.3
 
-How strongly two values are associated: a distribution of odds ratios, learned from the reports, as prior for pairs.
-
-Let two values have frequencies p and q, and let x be the share of people who have both. The log odds ratio is
+The prior of pairs is a distribution of odds ratios, learned from the reports. Let two values have frequencies
+p and q, and let x be the share of people who have both. The log odds ratio is
 
     theta = log(x (1 - p - q + x) / ((p - x) (q - x))),
 

@@ -1,11 +1,7 @@
-"""Answers as the collector sees them: which whole numbers an oracle can give, and where each of them is counted.
-
-Random words for drawing many answers at once, with the exact probabilities of a protocol.
+"""Parts of oracles: the integers that an oracle can report, random words for drawing many, and exact probabilities.
 
 Words come from OpenSSL's generator (``ssl.RAND_bytes``), a deterministic generator keyed and rekeyed by the operating
-system's secure source.
-
-Probabilities as fractions that stay just below what epsilon allows, found in exact arithmetic.
+system's secure source. Probabilities are fractions just below what epsilon allows, computed in exact arithmetic.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Hadamard response: the perturbed sign of the own cell in a row of Hadamard's matrix.
+"""Oracles that report one perturbed bit: Hadamard response for views, and a bit of one residual.
 
-Hadamard's matrix by Sylvester: the sign of row r at cell x is the parity of the bits of r AND x.
-
-One perturbed bit of one residual; for binary attributes their parity.
+Hadamard response reports the perturbed sign of the person's cell in a row of the Hadamard matrix (Sylvester's: the sign
+of row r at cell x is the parity of the bits of r AND x). For binary attributes the bit of a residual is their parity.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Optimal local hashing (OLH): the perturbed hash of the own cell."""
+"""Optimal local hashing (OLH): the perturbed hash of the person's cell."""
 
 from __future__ import annotations
 

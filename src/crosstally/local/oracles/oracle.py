@@ -1,7 +1,7 @@
-"""What an oracle is: how one answer is perturbed, with exact probabilities, and what many answers say.
+"""The base of oracles: exact perturbation probabilities, estimates from many answers, and the registry by name.
 
 Every oracle is a frozen value that a protocol holds, in a module of this folder, with ``@register`` above its class.
-The device's draw of the same kind stands in ``client``, which needs nothing but the standard library.
+The device's draw of the same kind is in ``client``, which needs only the standard library.
 
 **Views.** With a the odds, a fraction just below e^epsilon, and c the number of cells of a view, a report supports some
 cells: its own cell with probability ``true``, each other cell with probability ``false``. From C supporting reports of
@@ -18,16 +18,14 @@ part that only moves the total, is shared by the c - 1 other coefficients: a rep
 cells (randomised response, subset selection) does not move the total at all, so its coefficients vary more than its
 cells. That sum does not depend on the frequencies, which makes ``coefficient_variance`` exact for any data.
 
-**Residuals.** Others give the centred table R_B of the frequencies without bias: each person adds a vector whose mean
-is R_B of the person's own row, prod over B of (e_x - 1/n). With s the mean squared length of that vector and m the
-number of coefficients of B, prod(n_i - 1),
+**Residuals.** Other oracles estimate the centred table R_B of the frequencies without bias: each person adds a vector
+whose mean is R_B of the person's own row, prod over B of (e_x - 1/n). With s the mean squared length of that vector and
+m the number of coefficients of B, prod(n_i - 1),
 
     response = s / m - prod(1 / n_i)
 
 is what perturbation adds to the variance of a coefficient, on average over them, for each report; it does not depend
 on the data.
-
-All kinds of oracles by name, and the best one for a view.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Subset selection: a set of cells of fixed size, the own one likely among them."""
+"""Subset selection: a set of cells of fixed size that probably contains the person's cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods: who is asked what. Each gives the groups of a protocol.
+"""Planning methods: each assigns questions to groups of people and returns the groups of a protocol.
 
 ==============  ======================================================================================
 ``full``        one group, the table of all attributes (FC in the CALM paper; beyond 4,096 cells by Hadamard response,
@@ -6,11 +6,11 @@
 ``marginals``   a group for every table over ``ways`` attributes (AM)
 ``fourier``     a group for every residual of up to ``ways`` attributes, all alike (FT)
 ``each``        every attribute with a part of epsilon (EM)
-``calm``        views that hold every one, two or three attributes together, by a threshold on noise: CALM's rule as
-                best known, from memory of the paper, of which only an excerpt was at hand
-``balanced``    such views by a rule of our own: noise, sampling and reconstruction together the least
-``residuals``   residuals of few attributes, more people for those that matter more
-``views``       views as ``balanced`` chooses them, of pairs at least, perturbed by the best oracle there is
+``calm``        views that cover all sets of one, two or three attributes, by a threshold on noise: an approximation of
+                CALM's rule, not checked against the full paper
+``balanced``    covering views that minimise the sum of noise, sampling and reconstruction error
+``residuals``   residuals of few attributes, with more people for those that matter more
+``views``       the views of ``balanced``, at least pairs, perturbed by the best oracle
 ``auto``        ``residuals``, or ``views`` where they are predicted to be clearly better
 ==============  ======================================================================================
 """

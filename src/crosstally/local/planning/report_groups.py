@@ -1,4 +1,4 @@
-"""What a group of people is asked, and the error that results: the parts from which methods are built.
+"""Groups of people, their questions and the resulting error: the parts of planning methods.
 
 In symbols: a set B of attributes has coefficients r_B, prod(n_i - 1, i in B) of them. Groups of people measure them
 with precision P_B = sum over groups that ask B of people / variance of one report. A table over ``ways`` attributes

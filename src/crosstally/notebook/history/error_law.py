@@ -1,4 +1,4 @@
-"""How far estimates of new questions are from the truth: a law with one number, learned from answers left out.
+"""The error of estimates of new questions: a distribution with one parameter, learned from answers left out.
 
 Maximum entropy has a distribution p of rows, and ln p differs from the truth by some function g of a row. To first
 order the answer to a question f, over n rows, is then wrong by n Cov_p(f, g). Past answers determine g along the past
@@ -9,8 +9,8 @@ past questions this is u times the derivative of the count by its log odds, n p 
     error = c (n r(f) / |f| + t) x S,      S from Student's law with 3 degrees of freedom,
 
 where |f| is the most that a row can add (1 for a count; twice f has twice the error), and t is the standard deviation
-of the noise of a typical answer: smaller counts cannot be told from zero. The error bar of the kernel method says how
-much is known about a question, but not that small counts have small errors, and not how far maximum entropy errs.
+of the noise of a typical answer: smaller counts cannot be distinguished from zero. The error bar of the kernel method
+says how much is known about a question, but not that small counts have small errors or how far maximum entropy errs.
 
 The factor c is the most likely one for the differences between answers and their estimates from other answers
 (``held_out``). Such a difference is the error plus the answer's own noise, whose law is known: its likelihood is the

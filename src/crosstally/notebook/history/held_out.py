@@ -5,10 +5,8 @@ then independent between folds, so the mean of (answer - estimate without its fo
 estimates the mean squared error of new questions (EDBT 2012, theorem 4). The error of past questions, which were used,
 is Stein's estimate (``Ascent.past_error``).
 
-Choose a single alpha from noisy answers: by cross-validation, leave-one-out, or Stein's estimate.
-
-Each method estimates the mean squared error for an alpha. Where estimates are compared with answers that they did not
-use, the variance of the answers' noise is subtracted (EDBT 2012, theorem 4).
+A single alpha is chosen by cross-validation, leave-one-out, or Stein's estimate: each estimates the mean squared error
+for an alpha, and the first two subtract the variance of the answers' noise as above.
 """
 
 from __future__ import annotations

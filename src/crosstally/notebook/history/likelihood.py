@@ -18,9 +18,8 @@ be 1 with a spread of 3 is expected to be smaller by 2 log(9) / 9 / 9:
 >>> shown, round(expected, 4)
 (0.0, 0.0543)
 
-Replace answers with Laplace noise by equivalent normal ones: expectation propagation.
-
-Many answers with Laplace noise contain more information than their variance shows: outliers should count less, as in a
+Answers with Laplace noise are replaced by equivalent normal ones (expectation propagation). Many answers with Laplace
+noise contain more information than their variance shows: outliers should count less, as in a
 median. For each answer, the estimate from all other answers and its variance (in closed form) is the prior of the true
 value. With the exact distribution of the noise this gives a posterior mean and variance. The normal answer that gives
 the same two replaces the Laplace answer.

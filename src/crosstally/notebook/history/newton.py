@@ -1,13 +1,21 @@
-"""Newton steps towards the maximum entropy weights, with the Hessian estimated from a sample of the rows.
+"""Stochastic ascent to the maximum entropy weights: sample rows under the weights, update the weights from the rows.
 
-Rows have the law p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w), with a weight w_i for each of m queries f_i, all
-constraints side by side; pi_i is the target of f_i, its noisy answer over the number of people. Maximised is the dual
+There are m queries f_i, of all constraints; pi_i is the target of f_i (its noisy answer over the number of people),
+beta_i the bound on its weight w_i and k_i its softness (``constraints``). The problem is
 
-    w . pi - ln Z(w) - sum_i k_i w_i^2 / 2      over |w_i| <= beta_i      (k_i the softness, ``constraints``).
+    primal   min over p of  KL(p | prior) + sum_i penalty_i(pi_i - p[f_i])      (Huber's penalty: ``_judged``),
+    dual     max over |w_i| <= beta_i of  w . pi - ln Z(w) - sum_i k_i w_i^2 / 2,
 
-Its gradient is g = pi - p[f] - k w, p[f] the means of the queries over the sampled rows; its Hessian is -(C + K), with
-C (m, m) the covariance of the queries over the rows and K = diag(k). Overlapping questions make C badly conditioned,
-and steps along the gradient need as many sweeps as its condition number. A step d here maximises g . d - d' H d / 2
+and the optimum is p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w). Every sweep over the rows gives the means p[f_i],
+and so the gradient g = pi - p[f] - k w. Linear answers overlap, so Newton steps update their weights, together with
+those of tables if there are any, up to ``MOST_QUERIES`` numbers. The cells of tables hardly overlap: if there are only
+tables, and for longer histories, each weight moves by its own gradient, divided by the largest of the variance of its
+query, its target (cells of tables) and its noise scale plus one row, and by the overlap of all queries (``_overlap``).
+The penalty is then the paper's, beta_i |difference|: all k_i are 0.
+
+**Newton steps.** The Hessian is -(C + K), with C (m, m) the covariance of the queries over the rows and K = diag(k).
+Overlapping questions make C badly conditioned, and steps along the gradient need as many sweeps as its condition
+number. A Newton step d maximises g . d - d' H d / 2
 within the box |w + d| <= beta, |d_i| <= 2 (``_LONGEST``), nearly, by L-BFGS-B from zero, where
 
     H = C + K + 0.01 diag(C_ii + b_i),      C from a few thousand of the rows,      b_i the noise scale of pi_i.
@@ -15,20 +23,6 @@ within the box |w + d| <= beta, |d_i| <= 2 (``_LONGEST``), nearly, by L-BFGS-B f
 d' C d is about twice the divergence between the distributions before and after the step. After a small step the sampled
 rows adapt within a sweep or two, so steps are shortened so that the root of d' C d is at most ``_TRUST`` times the root
 of the number of attributes (each attribute moves separately).
-
-Stochastic ascent to the maximum entropy weights: sample rows under the weights, update the weights from the rows.
-
-With pi_i the target of query f_i, beta_i the bound on its weight w_i and k_i its softness (``constraints``),
-
-    primal   min over p of  KL(p | prior) + sum_i penalty_i(pi_i - p[f_i])      (Huber's penalty: ``_judged``),
-    dual     max over |w_i| <= beta_i of  w . pi - ln Z(w) - sum_i k_i w_i^2 / 2,
-
-and the optimum is p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w). Every sweep over the rows gives the means p[f_i],
-and so the gradient pi - p[f] - k w. Linear answers overlap, so Newton's method (``newton``) updates their weights,
-together with those of tables if there are any, up to ``MOST_QUERIES`` numbers. The cells of tables hardly overlap: if
-there are only tables, and for longer histories, each weight moves by its own gradient, divided by the largest of the
-variance of its query, its target (cells of tables) and its noise scale plus one row, and by the overlap of all queries
-(``_overlap``). The penalty is then the paper's, beta_i |difference|: all k_i are 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The prior: what is believed about the rows before any answer, attribute by attribute."""
+"""The prior distribution of the rows before any answer: a product over attributes."""
 
 from __future__ import annotations
 

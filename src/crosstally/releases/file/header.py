@@ -1,11 +1,8 @@
-"""The header of a release file: what its JSON says, checked field by field.
+"""The format of a release file (header, columns and checksum), and its JSON header, checked field by field.
 
-Nothing in it is believed: sizes are added up exactly and checked against the schema, the limits and the number of rows
-that the file declares before memory is taken for them, and variances are computed from the noise.
-
-The format of a release file: its header, its columns and its checksum, as writer and reader both have them.
-
-``docs/reference/release-file.md`` describes it field by field.
+Reader and writer share the format; ``docs/reference/release-file.md`` describes it. The header is untrusted: sizes are
+added up exactly and checked against the schema, the limits and the declared number of rows before memory is allocated,
+and variances are computed from the noise.
 """
 
 from __future__ import annotations

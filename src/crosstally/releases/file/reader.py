@@ -1,13 +1,10 @@
-"""A release from its file.
+"""Read a release from its file, which is untrusted: any mismatch is a ReleaseError in one line.
 
-A file may come from anywhere, so nothing in it is believed: what its columns declare is checked against the header
-(``header``) before memory is taken for them, and whatever does not fit is a ReleaseError in one line.
-
-The sizes that a Parquet file declares, checked before anything is unpacked.
-
-A page of a few kilobytes may claim to unpack to gigabytes, and readers take the memory before they notice. Where the
-columns lie is read from the file's footer here as well: asked for the metadata of a column that contradicts itself,
-pyarrow ends the process. Both are Thrift structures in the compact protocol; what is not needed is skipped.
+The columns are checked against the header (``header``), and the sizes that the Parquet file declares, before memory is
+allocated or anything is decompressed. A page of a few kilobytes may claim to decompress to gigabytes, and Parquet
+readers allocate the memory before they notice. Column positions are also read from the footer here, because
+pyarrow aborts the process when it reads contradictory column metadata. Both are Thrift structures in the compact
+protocol; unneeded fields are skipped.
 """
 
 from __future__ import annotations

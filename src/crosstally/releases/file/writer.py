@@ -1,10 +1,9 @@
-"""A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
+"""Write a release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
 
-A release rehearsed before it is paid for: with zeros in the place of what will be measured.
-
-Budget that was spent cannot be had back. So whatever publishing, saving or opening a release would refuse is tried
-first, by the code that publishes, on the shapes of the requests: schema, groups, matrices, numbers of cells and the
-size of the file's header depend on no value. Nothing is solved, so that it takes a small part of the time of planning.
+A release is rehearsed before it is paid for, with zeros in place of the measurements. Spent budget cannot be refunded,
+so everything that publishing, saving or opening a release could refuse is tried first, by the publishing code itself:
+schema, groups, matrices, numbers of cells and the size of the header do not depend on any measured value. Nothing is
+solved, so this takes a small part of the time of planning.
 """
 
 from __future__ import annotations
