@@ -30,8 +30,8 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 
-# How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
-# exponential function, and a false claim would be larger.
+# How far, relatively, a file's variance may be from the one that its noise has: it was computed with the
+# exponential function of a different machine, and a false claim would be further off.
 _SAME_VARIANCE = 1e-9
 
 
@@ -43,15 +43,15 @@ def publish(
     nonnegative: str | None = None,
     rounds: int = ROUNDS,
 ) -> Release:
-    """The release that these measurements make. It costs nothing and cannot reach rows.
+    """Make a release from these measurements. It is free and has no access to rows.
 
     Args:
-        schema: What the measured table is about.
-        measurements: Noisy answers, central or local; public counts of the schema's facts join them. Of choices the
-            release tells what was chosen; they say nothing about counts.
-        statement: The privacy promise they were bought under.
-        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate. By default
-            it is what ``usual_correction`` says.
+        schema: The schema of the measured table.
+        measurements: Noisy answers, central or local; public counts of the schema's facts join them. Of choices
+            the release states what was chosen; they contain no counts.
+        statement: The privacy guarantee of the measurements.
+        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate. The
+            default is that of ``usual_correction``.
         rounds: How often tables are corrected and made consistent again.
     """
     return _published(schema, measurements, statement, estimate, nonnegative=nonnegative, rounds=rounds)
@@ -60,7 +60,7 @@ def publish(
 def unsolved(schema: Schema, measurements: Iterable[Measurement], statement: Statement) -> Release:
     """The release that ``publish`` makes without its estimate, in a small part of the time.
 
-    It raises whatever ``publish`` would: of the measurements it looks at queries and noise, never at their values.
+    It raises whatever ``publish`` would: it uses the queries and noise of the measurements, never their values.
     """
     return _published(schema, measurements, statement, unsolved_estimate)
 
@@ -132,7 +132,7 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
 
 
 def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:
-    """Raise unless the measurements fit the schema and the limits, and claim the variance their noise has."""
+    """Raise unless the measurements fit the schema and the limits, and state the variance of their noise."""
     check_queries(schema, (measurement.query for measurement in measurements))
     for i, measurement in enumerate(measurements):
         shape, where = measurement.query.shape(schema), f"measurement {i}"
@@ -143,7 +143,7 @@ def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> N
 
 
 def check_variance(claimed: float, actual: float, where: str) -> None:
-    """Raise unless a variance is the one that its noise has."""
+    """Raise unless a variance is that of its noise."""
     if not math.isclose(claimed, actual, rel_tol=_SAME_VARIANCE):
         raise ReleaseError(f"{where}: the variance must be that of its noise, {actual!r}, got {claimed!r}")
 
@@ -197,7 +197,7 @@ def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *
 
 
 def foreign_origins(statement: Statement, measurements: Iterable[Measurement]) -> tuple[str, ...]:
-    """Where answers come from that the statement's budget did not buy: other mechanisms, whose promise is their own."""
+    """The sources of answers not paid by the statement's budget: other mechanisms with their own guarantees."""
     if statement.model == "local":
         return ()
     found = (each.origin for each in measurements if each.noise is None and each.origin != PUBLIC)
@@ -216,7 +216,7 @@ smaller number would raise false alarms; a larger one passes over assertions tha
 
 
 def noisy_total(release: Release) -> tuple[float, float] | None:
-    """The number of rows by the noisy measurements alone, and its standard error; None where none has a total.
+    """The number of rows estimated from the noisy measurements alone, with its standard error; None without a total.
 
     The n cells of a measured table have independent noise of variance v: their sum has the variance n v. Sums of
     several tables are averaged with weights 1 / (n v).
@@ -233,7 +233,7 @@ def noisy_total(release: Release) -> tuple[float, float] | None:
 
 
 def rows_in_doubt(release: Release) -> str | None:
-    """What to tell whoever asserted a number of rows that the noisy total contradicts; None where it does not."""
+    """The warning if the noisy total contradicts the asserted number of rows, else None."""
     asserted, found = release.statement.rows, noisy_total(release)
     if asserted is None or found is None:
         return None

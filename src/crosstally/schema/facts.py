@@ -54,7 +54,7 @@ class About:
             raise SchemaError(f"about: counts must be {RECORDS!r}, or be left out, got {self.counts!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts as JSON; what is not known is left out."""
+        """The facts as JSON, without unknown ones."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: text for name, text in given.items() if text is not None}
 
@@ -70,10 +70,10 @@ _AMOUNT = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,30}/[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateBins:
-    """The attributes whose edges follow noisy counts, what these counts cost together, and who paid.
+    """The attributes whose edges follow noisy counts, the total cost of these counts, and the ledger entry that paid.
 
-    ``epsilon`` is its exact text, ``entry`` names the entry of the ledger of the draft. What a release spends comes on
-    top of it.
+    ``epsilon`` is its exact text, ``entry`` names the entry in the ledger of the draft. The cost of a release is added
+    to it.
 
     >>> PrivateBins(epsilon="0.1", attributes=("income",), entry="7f3a").to_dict()
     {'epsilon': '0.1', 'attributes': ['income'], 'entry': '7f3a'}
@@ -94,12 +94,12 @@ class PrivateBins:
             raise SchemaError("bought: entry must name an entry of a ledger")
 
     def to_dict(self) -> dict[str, Any]:
-        """What was bought, as JSON."""
+        """The bins as JSON."""
         return {"epsilon": self.epsilon, "attributes": list(self.attributes), "entry": self.entry}
 
     @classmethod
     def from_dict(cls, given: object) -> PrivateBins:
-        """What was bought, from its JSON; errors name the field."""
+        """The bins from their JSON; errors name the field."""
         fields = {"epsilon", "attributes", "entry"}
         found = read_fields(given, "bought", known=fields, needed=fields)
         names = found["attributes"]
@@ -174,7 +174,7 @@ class PublicCounts:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """Values of two or more attributes that nobody can have together: every combination of those named.
+    """A structural zero: values of two or more attributes that cannot occur together, in any combination.
 
     >>> print(Impossible({"age": ("0-15",), "marital": ("Married", "Widowed")}))
     nobody has age 0-15 and marital Married or Widowed
@@ -197,7 +197,7 @@ class Impossible:
         return f"nobody has {' and '.join(parts)}" + (f" ({self.source})" if self.source else "")
 
     def check(self, attributes: Mapping[str, Attribute]) -> None:
-        """Raise unless the values are there, and not all of an attribute."""
+        """Raise unless the values exist and are not all values of an attribute."""
         for name, labels in self.values.items():
             own = _known(attributes, name).labels
             for label in labels:
@@ -262,7 +262,7 @@ def _read_fact(given: object, attributes: Mapping[str, Attribute]) -> Fact:
 
 
 def possible_cells(facts: Sequence[Fact], table: Sequence[Attribute]) -> NDArray[np.bool_] | None:
-    """For each cell of a table whether someone can be in it; None where everybody can be anywhere."""
+    """For each cell of a table whether it can be non-empty; None if there is no structural zero."""
     import numpy as np
 
     names = [attribute.name for attribute in table]
