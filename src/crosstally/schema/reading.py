@@ -250,7 +250,7 @@ class ColumnReading:
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class RowReading:
-    """How the columns of a steward's file become the attributes of a schema. Confidential; its representation reveals nothing.
+    """How the columns of a steward's file become the attributes of a schema. Confidential, also when printed.
 
     ``trim`` removes blanks at both ends of texts and collapses blanks inside; ``ignore_case`` compares texts with
     labels without regard to case; ``missing`` are texts that stand for a missing value, in every column. ``columns``
