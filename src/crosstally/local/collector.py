@@ -39,7 +39,7 @@ from crosstally.residuals import Estimate, combine
 
 
 class Reason(StrEnum):
-    """What became of a report."""
+    """The outcome of a report."""
 
     ACCEPTED = "accepted"
     WRONG_SIZE = "a report must have 37 bytes"
@@ -53,7 +53,7 @@ class Reason(StrEnum):
 
     @property
     def code(self) -> int:
-        """Its place among all reasons: what stands for it in arrays of many reports."""
+        """Its index among all reasons: its code in arrays."""
         return _CODES[self]
 
 
@@ -63,7 +63,7 @@ _CODES = {reason: code for code, reason in enumerate(_REASONS)}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Received:
-    """What became of each of many reports: codes of ``Reason``, in the order given."""
+    """The outcomes of many reports: codes of ``Reason``, in the order given."""
 
     codes: NDArray[np.uint8]
 
@@ -73,11 +73,11 @@ class Received:
         return int((self.codes == Reason.ACCEPTED.code).sum())
 
     def reasons(self) -> list[Reason]:
-        """What became of each one."""
+        """The outcome of each one."""
         return [_REASONS[code] for code in self.codes.tolist()]
 
     def numbers(self) -> dict[Reason, int]:
-        """How many there are of each reason."""
+        """The number of reports with each outcome."""
         found = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
         return {reason: number for reason, number in zip(_REASONS, found, strict=True) if number}
 
@@ -92,7 +92,7 @@ class ReportIds:
         return sum(map(len, self._runs))
 
     def holds(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """For each of these ids whether it is among them."""
+        """For each of these ids whether it is in the set."""
         found = np.zeros(len(ids), np.bool_)
         for run in self._runs:
             if len(run):
@@ -101,7 +101,7 @@ class ReportIds:
         return found
 
     def add(self, ids: NDArray[Any]) -> None:
-        """Add ids, each once, none of which is held."""
+        """Add ids, each once, none of them in the set."""
         self._runs.append(np.sort(ids))
         while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
             last, before = self._runs.pop(), self._runs.pop()
@@ -132,7 +132,7 @@ RECORD = np.dtype(
     [("version", "u1"), ("protocol", "V8"), ("id", "V16"), ("group", "<u4"), ("payload", "<u8")], align=False
 )
 _MAGIC = b"crosstally-collector-1\n"
-_FLUSH = 50_000  # reports kept before they are counted together: limits memory. Counts do not depend on it
+_FLUSH = 50_000  # buffered reports that are counted together: limits memory. Counts do not depend on it
 _MOST_SLOTS = 2**25  # a protocol of a kilobyte may ask for 2^40; 256 MB of counts
 _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
     "expected": expected_measurements,
@@ -144,9 +144,9 @@ _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
 class Collector:
     """Counts the reports of one protocol. Collectors can be merged; the order does not matter.
 
-    A device sends the same bytes again whenever it is not sure that they arrived, so each id counts once. Where several
-    collectors share the work, reports go by their id, so that the same one always reaches the same collector. Where the
-    protocol has tokens, the token is the id: only one that was handed out counts, once, and in the group it gives.
+    A device sends the same bytes again if it is not sure that they arrived, so each id counts once. If several
+    collectors share the work, reports are routed by id, so that a repeated report reaches the same collector. With
+    tokens, the token is the id: only an issued token counts, once, and in the group that it gives.
     """
 
     def __init__(self, protocol: Protocol, *, tokens: Tokens | None = None) -> None:
@@ -176,7 +176,7 @@ class Collector:
     # Reports in
 
     def add(self, report: bytes) -> Reason:
-        """Count one report; what became of it."""
+        """Count one report and return its outcome."""
         if len(report) != RECORD.itemsize:
             return Reason.WRONG_SIZE
         (reason,) = Received(self._codes(np.frombuffer(report, RECORD))).reasons()
@@ -217,7 +217,7 @@ class Collector:
             self._count(np.frombuffer(pending, RECORD))
 
     def _codes(self, records: NDArray[Any]) -> NDArray[np.uint8]:
-        """For each record whether it is well formed, before ids are looked at."""
+        """For each record whether it is well formed, before ids are checked."""
         codes = np.full(len(records), Reason.ACCEPTED.code, np.uint8)
         groups = records["group"]
         known = groups < len(self._people)
@@ -231,7 +231,7 @@ class Collector:
         return codes
 
     def _check_tokens(self, records: NDArray[Any], codes: NDArray[np.uint8]) -> None:
-        """Refuse what is well formed but holds no token that was handed out, or not the group that it gives."""
+        """Refuse well-formed reports without an issued token or with the wrong group."""
         assert self._issued is not None
         good = np.flatnonzero(codes == Reason.ACCEPTED.code)
         tokens = np.ascontiguousarray(records["id"][good])
@@ -271,7 +271,7 @@ class Collector:
         return out
 
     def save(self, path: str | Path) -> None:
-        """Write the state to a file that is there whole or not at all. It holds ids and counts, and no rows."""
+        """Write the state to a file atomically. It contains ids and counts, and no rows."""
         self._flush()
         head = json.dumps({"protocol": self.protocol.id, "reports": len(self._ids)}).encode() + b"\n"
         arrays = (self._people.astype("<i8"), self._counts.astype("<i8"), self._ids.sorted())
@@ -280,7 +280,7 @@ class Collector:
 
     @classmethod
     def load(cls, path: str | Path, protocol: Protocol, *, tokens: Tokens | None = None) -> Collector:
-        """A collector from its file; one that is cut short or changed is refused. Tokens are in a file of their own."""
+        """A collector from its file; a truncated or changed file is refused. Tokens are in a separate file."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:
@@ -302,7 +302,7 @@ class Collector:
         return out
 
     def _check(self, path: str) -> None:
-        """Raise unless a state that was read can be the state of a collector: its digest says only that it is whole."""
+        """Raise unless this is a valid state of a collector: the digest only shows that the file is complete."""
         ids, number = self._ids.sorted(), len(self._ids)
         if min(self._people.min(initial=0), self._counts.min(initial=0)) < 0 or self._people.max(initial=0) > number:
             raise CrosstallyError(f"{path!r} has counts that no reports can have")
@@ -317,7 +317,7 @@ class Collector:
     # Adversarial reports
 
     def group_sizes(self) -> GroupSizes:
-        """The number of reports of each group, beside its expected share: a crowd in one group is visible here."""
+        """The number of reports of each group, with its expected share: a crowd in one group is visible here."""
         self._flush()
         return GroupSizes.of(self._people.copy(), [group.share for group in self.protocol.groups])
 

@@ -31,7 +31,7 @@ _UNFINISHED = (h11.IDLE, h11.SEND_BODY)
 
 
 class Connection(H11Protocol):
-    """A connection with a timeout. If there are too many, the one that waits longest for a complete request is closed."""
+    """A connection with a timeout. If there are too many, the one that has waited longest for a request is closed."""
 
     clock: asyncio.TimerHandle | None = None
     stalled: asyncio.TimerHandle | None = None

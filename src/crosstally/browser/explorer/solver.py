@@ -103,7 +103,7 @@ class Cache:
             return found[0]
 
     def put(self, key: Hashable, result: Any, size: int) -> None:
-        """Keep a result of this many bytes, unless it takes an eighth of the cache or more."""
+        """Keep a result of this many bytes, unless it takes more than an eighth of the cache."""
         if size > self.limit // 8:
             return
         with self._lock:

@@ -24,14 +24,14 @@ from crosstally.local.oracles.answers import (
 )
 from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
-# the best number of buckets is about e^epsilon + 1; more than these help nobody whose epsilon is below 4
+# the best number of buckets is about e^epsilon + 1; more do not help for epsilon below 4
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class LocalHashing(ViewOracle):
-    """A hash function of the person's own choice, and its value by randomised response (OLH).
+    """A random hash function, and its value by randomised response (OLH).
 
     Functions are inner products over the field of ``buckets`` values, a prime: a cell is a number of ``digits`` digits
     in that base, and so is a function. For any two cells the difference of their hashes is uniform over all functions,
@@ -66,7 +66,7 @@ class LocalHashing(ViewOracle):
 
     @property
     def false(self) -> Fraction:
-        """Another cell has the hash that is reported."""
+        """A different cell has the reported hash."""
         return Fraction(1, self.buckets)
 
     @property

@@ -65,7 +65,7 @@ class Oracle(ABC):
 
     @property
     def cells(self) -> int:
-        """How many rows can be told apart."""
+        """The number of rows that are distinguished."""
         return math.prod(self.sizes)
 
     @property
@@ -252,7 +252,7 @@ Registered = TypeVar("Registered", bound=type[Oracle])
 
 
 def register(oracle: Registered) -> Registered:
-    """Make an oracle known by its kind, to protocols and, where it serves views, to designs."""
+    """Register an oracle by its kind, for protocols and, if it serves views, for designs."""
     if oracle.kind in ORACLES:
         raise PlanError(f"kinds of oracles must differ, {oracle.kind!r} is taken")
     ORACLES[oracle.kind] = oracle
@@ -278,9 +278,9 @@ def view_oracles(sizes: Sequence[int], epsilon: Fraction) -> tuple[ViewOracle, .
 
 @lru_cache(maxsize=1024)
 def best_oracle(sizes: tuple[int, ...], epsilon: Fraction, kinds: tuple[str, ...] = ()) -> ViewOracle:
-    """The oracle of least coefficient variance for a view, of some kinds or of all; of equals that of fewest answers.
+    """The oracle of least coefficient variance for a view, of some kinds or of all; ties go to the fewest answers.
 
-    Equals are common: Hadamard response of two cells and sets of one member are randomised response.
+    Ties are common: Hadamard response of two cells and sets of one member are randomised response.
     """
     found = [oracle for oracle in view_oracles(sizes, epsilon) if not kinds or oracle.kind in kinds]
     if not found:

@@ -51,7 +51,7 @@ class RandomisedResponse(ViewOracle):
 
     @property
     def true(self) -> Fraction:
-        """Its own cell is reported."""
+        """The person's cell is reported."""
         return self.keep
 
     @property
