@@ -12,7 +12,7 @@ import crosstally as ct
 from crosstally.cli import interrupts
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, argument, check_output, flag, option
 from crosstally.cli.output.screen import data, number_of, print_json, progress, progress_of_reading
-from crosstally.cli.output.screen import people as _people  # a collection has people of its own
+from crosstally.cli.output.screen import people as _people  # a collection has its own people
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
