@@ -110,9 +110,7 @@ def table(
         regrouping.check(attributes or ())
         answer = opened.marginal(*(attributes or ()), where=where, method=method)
         marginal = regrouping(answer)
-        marginal.interval(
-            USUAL_LEVEL if level is None else level
-        )  # an invalid level is refused before a file is written
+        marginal.interval(USUAL_LEVEL if level is None else level)  # refuses an invalid level before a file is written
     if whole:
         marginal = _whole(opened, answer, regrouping)
     if plot is not None:

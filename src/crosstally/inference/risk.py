@@ -85,7 +85,7 @@ COMPONENTS = np.array([
 # For empty cells, the four widths near the guess, lifts below one, and lifts above one: these fall as 1 / lift. Chosen.
 _PRIOR = np.array([2.0, 3.0, 2.0, 2.0, 2.0, *np.where(_LIFTS < 1, 0.6, 6.0 / _LIFTS)])
 _PRIOR /= _PRIOR.sum()
-"""Weights before any cell is seen. Thousands of cells outvote them; they matter where a stratum has a handful."""
+"""Prior weights. Thousands of cells override them; they matter in strata with few cells."""
 
 EDGES = np.array([0.1, 1.0, 10.0, 100.0, 1000.0])
 """Guesses between two of these share weights: decades of counts."""
@@ -100,7 +100,7 @@ _ROUNDS, _STEPS = 6, 10
 """The mean over strata is renewed this often, after this many steps of expectation and maximisation."""
 
 _LEAST_GUESS = 1e-9
-"""Cells guessed below this say nothing about lifts."""
+"""Cells guessed below this contain no information about lifts."""
 
 
 def mixture_of(noisy: Sequence[Floats], guesses: Sequence[Floats], variances: Sequence[Floats]) -> Floats:
@@ -144,8 +144,8 @@ def mixture_of(noisy: Sequence[Floats], guesses: Sequence[Floats], variances: Se
 
 
 POOLED = 20.0
-"""What sets of equally many attributes say together counts like this many coefficients of the set itself. From
-experiments (lab/evidence/shrinkage.md): 10, 20 and 40 differ by 1%. With nothing but pooling (infinity) tables of two
+"""The pooled form of sets of one order has the weight of this many coefficients of the set itself. From
+experiments (lab/evidence/shrinkage.md): 10, 20 and 40 differ by 1%. With pooling only (infinity) tables of two
 by two values are shrunk as if they were large and empty."""
 
 _CHOICE = 2.0
@@ -180,7 +180,7 @@ class Sets:
 
 
 class Blend:
-    """The blend of two candidates with the least estimated risk: weights for each set, and the risk they promise.
+    """The blend of two candidates with the least estimated risk: weights for each set, and their estimated risk.
 
     ``risks`` are the estimated risks of l, both candidates and the blend, for each set, in units of the variance of l:
     the risk of l is its number of coefficients.
@@ -206,7 +206,7 @@ class Blend:
             candidates: Two estimates of them.
             noises: The noise of each replicate.
             replicated: Both candidates computed from each replicate.
-            smooth: What the noise was added to.
+            smooth: The estimate that the noise was added to.
         """
         chosen = sets.chosen
         self.sets, self.candidates = sets, candidates
@@ -258,7 +258,7 @@ def best_weights(q: Floats, g: Floats) -> Floats:
     second = _ratio(-g[1], q22)
     along = _ratio(q22 - q12 - g[0] + g[1], q11 - 2 * q12 + q22)
     determinant = q11 * q22 - q12**2
-    safe = determinant > 1e-9 * q11 * q22  # candidates that nearly agree: a side of the triangle is as good
+    safe = determinant > 1e-9 * q11 * q22  # the candidates nearly agree: a side of the triangle is as good
     inside = np.stack([q12 * g[1] - q22 * g[0], q12 * g[0] - q11 * g[1]]) / np.where(safe, determinant, 1.0)
     allowed = safe & (inside >= 0).all(axis=0) & (inside.sum(axis=0) <= 1)
     points = np.stack([(none, none), (first, none), (none, second), (along, 1 - along), np.where(allowed, inside, 0.0)])

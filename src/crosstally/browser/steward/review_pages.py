@@ -325,7 +325,7 @@ def _edit(page: str, form: Form, schema: Schema) -> Callable[[Schema], Schema] |
 
 
 def _order(form: Form, values: Sequence[str]) -> list[str]:
-    """The labels in the order of the typed positions; a label that moves up goes before the one there, else after it."""
+    """The labels in the order of the typed positions; a label that moves up goes before the one there, else after."""
     places = form.get("place", [])
     if len(places) != len(values) or not all(re.fullmatch(r"[0-9]{1,6}", place.strip()) for place in places):
         raise SchemaError("places must be whole numbers, one for each label")

@@ -192,8 +192,7 @@ def one_line(text: object) -> str:
 
 
 def kept_together(text: str) -> str:
-    r"""The text for a paragraph, with blanks at which ``Screen.say`` does not break lines; in a long text only the last
-    one.
+    r"""The text for a paragraph, with blanks that ``Screen.say`` does not break; in a long text only the last one.
 
     >>> kept_together("[1.9, 2) 102"), kept_together("a " * 30 + "7")[-5:]
     ('[1.9,\x1f2)\x1f102', 'a a\x1f7')

@@ -38,24 +38,24 @@ from crosstally.notebook.history.chain import Chain
 from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.typing import Floats
 
-# A guard of time: queries up to which C, (m, m), is computed. 1,500 take about a second for each fresh C.
+# Limits time: queries up to which C, (m, m), is computed. 1,500 take about a second for each fresh C.
 MOST_QUERIES = 1_500
-# Rows that C is computed from, at least, and for each query: fewer make C singular, more cost their number.
+# Rows that C is computed from, at least, and for each query: fewer make C singular, more take longer.
 _ROWS, _ROWS_EACH = 4_000, 10
-_AGAIN = 2  # steps for which C is kept: a fresh one costs as much as a few sweeps; if C is kept for 4, weights swing
+_AGAIN = 2  # steps for which C is kept: a new one costs as much as a few sweeps; with 4, weights oscillate
 _SWEEPS = 2  # sweeps before each step: rows follow the weights, and means are over both. Chosen; 1 is less steady
 # The largest root of d' C d, over that of the number of attributes. Chosen on the census, where 600 ranges do not
-# settle with twice as much.
+# converge with twice as much.
 _TRUST = 0.08
-_RIDGE = 0.01  # of diag(C_ii + b_i), added to C: as much as C's own sample is unsure of
+_RIDGE = 0.01  # of diag(C_ii + b_i), added to C: about the sampling error of C
 # The longest step of one weight: cells that no row of the sample is in have no curvature to hold them. Chosen.
 _LONGEST = 2.0
-_ARRIVED = 0.9  # the part of a bound from which on a weight that goes there is there
+_ARRIVED = 0.9  # a weight that moves towards its bound and is beyond this part of it is set to the bound
 _SOLVER_STEPS = 60  # of the inner program: it need not be solved to the end, the next step goes on from it
 
 
 class Newton:
-    """Steps for all queries of a problem together."""
+    """Joint steps for all queries of a problem."""
 
     def __init__(self, constraints: Sequence[Constraints], chain: Chain) -> None:
         self.constraints, self._chain = constraints, chain
@@ -124,8 +124,8 @@ class Newton:
 
         Inside its bounds a query is at its target less its softness times its weight; at a bound it is at ``means``.
         Solved with C + 0.01 diag(C_ii + b_i), without K: a step d moves the means of the rows by about C d. The box is
-        part of the problem and not put on afterwards: cells that no row is in have steps without end, and cutting these
-        alone would turn the others away from where they lead together.
+        part of the problem and not put on afterwards: empty cells have unbounded steps, and clipping only these would
+        change the joint direction.
         """
         meant = self._targets - self._softness * np.concatenate(weights)
         gap = np.where(self._free(weights), meant, np.concatenate(means)) - np.concatenate(now)
@@ -134,7 +134,7 @@ class Newton:
         return np.split(step * self._cut(step, 1.0), self._ends)
 
     def _cut(self, step: Floats, part: float) -> float:
-        """By what a step is multiplied, so that the rows can follow it."""
+        """The factor of a step, so that the rows can adapt to it."""
         divergence = part * math.sqrt(max(float(step @ self._covariance @ step), 0.0))
         most = _TRUST * math.sqrt(self._chain.codes.shape[1])
         return part * min(1.0, most / divergence) if divergence else part
@@ -174,7 +174,7 @@ class Newton:
 # Sweeps over which means are averaged before they are judged: single sweeps differ by the noise of the sample.
 WINDOW = 10
 # Parts of the sweeps that are spent with narrower bounds first, and these as parts of the bounds: weights that may be
-# large from the start swing. Chosen on the census.
+# large from the start oscillate. Chosen on the census.
 _WIDENED = ((0.15, 0.1), (0.15, 0.3))
 _PARTS = 20  # of the rows that move one after the other at the end. More come nearer to the means
 # How strongly a twentieth of the rows makes up for what all of them miss. 20 would be all of it; chosen below that.
@@ -228,8 +228,8 @@ class Ascent:
     def settle(self) -> None:
         """Move the rows once more, a few at a time, each time so that the means of all rows come nearer to the optimum.
 
-        Rows that are drawn each by itself miss the means by the error of a sample. Here those that move next make up
-        for what the others miss.
+        Independently drawn rows miss the means by a sampling error. Here the rows that move next compensate for the
+        error of the others.
         """
         if self._newton is None or not self._newton.ready:
             return
@@ -259,7 +259,7 @@ class Ascent:
         return float(np.mean(np.concatenate(found)))
 
     def walk(self, sweeps: int) -> Iterator[NDArray[np.int32]]:
-        """The rows after each of some sweeps with the weights as they are."""
+        """The rows after each of some sweeps with fixed weights."""
         for _ in range(sweeps):
             self._sweep()
             yield self.chain.codes
