@@ -141,7 +141,7 @@ class _Pool:
 
     def left(self) -> dict[Positions, float]:
         """For each set the variance of the logarithm of its factor that its answers leave."""
-        # Precisions add: the prior's and the Fisher information of the answers, reduced if they show less than expected.
+        # Precisions add: the prior and the answers' Fisher information, reduced if they show less than expected.
         informed = information(self.structure.solve(self.past, self.variances({})))
         return {part: 1 / (1 / _OWN**2 + 0.5 * min(self.seen[part][0], informed[part])) for part in self.free}
 
