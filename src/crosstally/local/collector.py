@@ -78,8 +78,8 @@ class Received:
 
     def numbers(self) -> dict[Reason, int]:
         """The number of reports with each outcome."""
-        found = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
-        return {reason: number for reason, number in zip(_REASONS, found, strict=True) if number}
+        totals = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
+        return {reason: number for reason, number in zip(_REASONS, totals, strict=True) if number}
 
 
 class ReportIds:
@@ -93,12 +93,12 @@ class ReportIds:
 
     def holds(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """For each of these ids whether it is in the set."""
-        found = np.zeros(len(ids), np.bool_)
+        is_held = np.zeros(len(ids), np.bool_)
         for run in self._runs:
             if len(run):
                 places = np.minimum(np.searchsorted(run, ids), len(run) - 1)
-                found |= run[places] == ids
-        return found
+                is_held |= run[places] == ids
+        return is_held
 
     def add(self, ids: NDArray[Any]) -> None:
         """Add ids, each once, none of them in the set."""
@@ -415,5 +415,5 @@ def _protocol_of(head: bytes) -> str | None:
         fields = read_json(head)
     except JsonError:
         return None
-    found = fields.get("protocol") if isinstance(fields, dict) else None
-    return found if isinstance(found, str) else None
+    stated = fields.get("protocol") if isinstance(fields, dict) else None
+    return stated if isinstance(stated, str) else None

@@ -244,16 +244,16 @@ def is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
 
 def by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
     """The events of each spend, in order; those of the ledger itself are left out."""
-    found: dict[int, list[Event]] = {}
+    grouped: dict[int, list[Event]] = {}
     for event in spends(lines):
-        found.setdefault(event.entry, []).append(event)
-    return found
+        grouped.setdefault(event.entry, []).append(event)
+    return grouped
 
 
 def entries_of(lines: Sequence[Event]) -> tuple[Entry, ...]:
     """One entry for each charge; raises unless each is charged, then stored, then delivered, under one key."""
-    found = by_entry(lines)
-    for number, (entry, spend) in enumerate(found.items(), 1):
+    grouped = by_entry(lines)
+    for number, (entry, spend) in enumerate(grouped.items(), 1):
         kinds = [event.kind for event in spend]
         if entry != number or kinds != list(State)[: len(kinds)] or len({event.key for event in spend}) > 1:
             raise LedgerError(f"entry {entry} of the ledger is not charged, stored and delivered in this order")
@@ -268,7 +268,7 @@ def entries_of(lines: Sequence[Event]) -> tuple[Entry, ...]:
             hash=charged.hash,
             request=charged.request or "",
         )
-        for charged, last in ((spend[0], spend[-1]) for spend in found.values())
+        for charged, last in ((spend[0], spend[-1]) for spend in grouped.values())
     )
 
 
@@ -288,8 +288,8 @@ def sum_spent(connection: sqlite3.Connection) -> Fraction:
 
 def raised_caps(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
     """The recorded raises of the cap, in order."""
-    found = events(connection, "WHERE kind = ?", (RAISED,))
-    return tuple(RaisedCap(read_cap(event), _moment(event)) for event in found)
+    raised = events(connection, "WHERE kind = ?", (RAISED,))
+    return tuple(RaisedCap(read_cap(event), _moment(event)) for event in raised)
 
 
 def cap_of(connection: sqlite3.Connection, header: LedgerHeader) -> Budget:
@@ -343,15 +343,15 @@ def check_anchor(store: Store, header: LedgerHeader, anchor: str) -> None:
         raise LedgerError(f"the anchor is that of ledger {own}, {store} is {header.id}")
     with store.reading() as connection:
         reached, _ = head(connection)
-        found = digest(read_header(connection))
+        recorded = digest(read_header(connection))
         if int(number):
-            found = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
+            recorded = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
     if reached < int(number):
         raise LedgerError(
             f"{store} ends at event {reached} and the anchor was taken at {number}: it was restored from an "
             "older copy, and what was spent since is missing; find the newest copy"
         )
-    if found != last:
+    if recorded != last:
         raise LedgerError(f"{store} is not the one that the anchor was taken of: event {number} differs")
 
 

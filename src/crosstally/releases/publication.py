@@ -200,8 +200,8 @@ def foreign_origins(statement: Statement, measurements: Iterable[Measurement]) -
     """The sources of answers not paid by the statement's budget: other mechanisms with their own guarantees."""
     if statement.model == "local":
         return ()
-    found = (each.origin for each in measurements if each.noise is None and each.origin != PUBLIC)
-    return tuple(dict.fromkeys(found))
+    origins = (each.origin for each in measurements if each.noise is None and each.origin != PUBLIC)
+    return tuple(dict.fromkeys(origins))
 
 
 def _rounded(cost: Fraction, budget: Budget) -> str:
@@ -234,10 +234,10 @@ def noisy_total(release: Release) -> tuple[float, float] | None:
 
 def rows_in_doubt(release: Release) -> str | None:
     """The warning if the noisy total contradicts the asserted number of rows, else None."""
-    asserted, found = release.statement.rows, noisy_total(release)
-    if asserted is None or found is None:
+    asserted, estimated = release.statement.rows, noisy_total(release)
+    if asserted is None or estimated is None:
         return None
-    total, error = found
+    total, error = estimated
     if abs(total - asserted) <= _FAR * error:
         return None
     return (

@@ -31,13 +31,13 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 @cache
 def installed_versions() -> Mapping[str, str]:
     """The versions of the packages that a release's numbers come from."""
-    found = {}
+    installed = {}
     for package in ("crosstally", "numpy", "opendp"):
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+            installed[package] = "unknown"
+    return installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

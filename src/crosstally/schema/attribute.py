@@ -338,10 +338,10 @@ _DESCRIPTION = {"bins", "description", "measured_in", "hierarchy", "from"}
 
 def read_attribute(given: object, where: str) -> Attribute:
     """An attribute from its JSON; errors name the place."""
-    found = read_fields(given, where, known=_CELLS | _DESCRIPTION, needed={"name"})
+    fields = read_fields(given, where, known=_CELLS | _DESCRIPTION, needed={"name"})
     try:
-        from_data = read_from(found.pop("from", None))
-        levels = read_levels(found.pop("hierarchy", []))
-        return Attribute(**found, hierarchy=levels, from_data=from_data)
+        from_data = read_from(fields.pop("from", None))
+        levels = read_levels(fields.pop("hierarchy", []))
+        return Attribute(**fields, hierarchy=levels, from_data=from_data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None

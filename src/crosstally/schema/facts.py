@@ -243,22 +243,22 @@ def _read_fact(given: object, attributes: Mapping[str, Attribute]) -> Fact:
     if len(named) != 1:
         raise SchemaError(f"a fact must have one of {', '.join(kinds)}")
     if named == ["impossible"]:
-        found = read_fields(given, "impossible", known={"impossible", "source"}, needed=set())
-        values = found["impossible"]
+        fields = read_fields(given, "impossible", known={"impossible", "source"}, needed=set())
+        values = fields["impossible"]
         if not isinstance(values, Mapping) or not all(
             isinstance(labels, list) and all(isinstance(label, str) for label in labels) for labels in values.values()
         ):
             raise SchemaError("impossible must be an object with a list of values for each attribute")
-        return Impossible(values, found.get("source"))
+        return Impossible(values, fields.get("source"))
     if named == ["total"]:
-        found = read_fields(given, "total", known={"total", "error", "source"}, needed=set())
-        return PublicCounts(None, (found["total"],), error=found.get("error", 0.0), source=found.get("source"))
-    found = read_fields(given, "counts", known={"attribute", "counts", "error", "source"}, needed={"attribute"})
-    attribute, counts = _known(attributes, found["attribute"]), found["counts"]
+        fields = read_fields(given, "total", known={"total", "error", "source"}, needed=set())
+        return PublicCounts(None, (fields["total"],), error=fields.get("error", 0.0), source=fields.get("source"))
+    fields = read_fields(given, "counts", known={"attribute", "counts", "error", "source"}, needed={"attribute"})
+    attribute, counts = _known(attributes, fields["attribute"]), fields["counts"]
     if not isinstance(counts, Mapping) or set(counts) != set(attribute.labels):
         raise SchemaError(f"counts must be an object with one count for each value of {attribute.name}")
     in_order = tuple(counts[label] for label in attribute.labels)
-    return PublicCounts(attribute.name, in_order, error=found.get("error", 0.0), source=found.get("source"))
+    return PublicCounts(attribute.name, in_order, error=fields.get("error", 0.0), source=fields.get("source"))
 
 
 def possible_cells(facts: Sequence[Fact], table: Sequence[Attribute]) -> NDArray[np.bool_] | None:

@@ -76,10 +76,10 @@ class DateReading:
 
     def day(self, text: str) -> date | None:
         """The date in a text; None if there is none."""
-        found = _date_pattern(self.form).match(text)
-        if found is None or not _date_ends(text[found.end() :], self.form):
+        match = _date_pattern(self.form).match(text)
+        if match is None or not _date_ends(text[match.end() :], self.form):
             return None
-        parts = found.groupdict()
+        parts = match.groupdict()
         try:
             return date(int(parts["year"]), int(parts["month"]), int(parts["day"]))
         except ValueError:  # no month or day of that number
@@ -231,20 +231,20 @@ class ColumnReading:
     def from_dict(cls, given: object) -> ColumnReading:
         """The rule from its JSON."""
         known = {"column", "groups", "missing", "trim", "ignore_case", "date"}
-        found = private_fields(given, known)
-        column = found.get("column")
+        fields = private_fields(given, known)
+        column = fields.get("column")
         if column is not None and (not isinstance(column, str) or not column or not is_unicode(column)):
             raise SchemaError("column must be a non-empty text")
-        groups = found.get("groups", {})
+        groups = fields.get("groups", {})
         if not isinstance(groups, Mapping):
             raise SchemaError(f"groups must be an object, got {type(groups).__name__}")
         return cls(
             column=column,
             groups={label: _texts(each, f"groups: group {i}") for i, (label, each) in enumerate(groups.items(), 1)},
-            missing=_texts(found.get("missing", []), "missing"),
-            trim=_flag(found, "trim"),
-            ignore_case=_flag(found, "ignore_case"),
-            date=None if found.get("date") is None else DateReading.from_dict(found["date"]),
+            missing=_texts(fields.get("missing", []), "missing"),
+            trim=_flag(fields, "trim"),
+            ignore_case=_flag(fields, "ignore_case"),
+            date=None if fields.get("date") is None else DateReading.from_dict(fields["date"]),
         )
 
 
@@ -323,13 +323,13 @@ class RowReading:
     def from_dict(cls, given: object) -> RowReading:
         """The reading from its JSON; errors say where, never what."""
         try:
-            found = private_fields(given, {"file", "missing", "trim", "ignore_case", "columns"})
+            fields = private_fields(given, {"file", "missing", "trim", "ignore_case", "columns"})
             return cls(
-                file=_file_options(found.get("file", {})),
-                missing=_texts(found.get("missing", []), "missing"),
-                trim=bool(_flag(found, "trim")),
-                ignore_case=bool(_flag(found, "ignore_case")),
-                columns=_columns(found.get("columns", {})),
+                file=_file_options(fields.get("file", {})),
+                missing=_texts(fields.get("missing", []), "missing"),
+                trim=bool(_flag(fields, "trim")),
+                ignore_case=bool(_flag(fields, "ignore_case")),
+                columns=_columns(fields.get("columns", {})),
             )
         except SchemaError as error:
             raise SchemaError(f"reading: {error}") from None
@@ -437,8 +437,8 @@ def _columns(given: object) -> dict[str, ColumnReading]:
 
 
 def _file_options(given: object) -> dict[str, FileOption]:
-    found = private_fields(given, set(FILE_OPTIONS))
-    for name, value in found.items():
+    fields = private_fields(given, set(FILE_OPTIONS))
+    for name, value in fields.items():
         rule = FILE_OPTIONS[name]
         is_texts = isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
         if not (
@@ -447,13 +447,13 @@ def _file_options(given: object) -> dict[str, FileOption]:
             or (is_texts and rule == _SEPARATOR)
         ):
             raise SchemaError(f"file: {name} must be {rule}")
-    return found
+    return fields
 
 
-def _flag(found: Mapping[str, Any], name: str) -> bool | None:
-    if found.get(name) is not None and not isinstance(found[name], bool):
+def _flag(fields: Mapping[str, Any], name: str) -> bool | None:
+    if fields.get(name) is not None and not isinstance(fields[name], bool):
         raise SchemaError(f"{name} must be true or false")
-    return found.get(name)
+    return fields.get(name)
 
 
 def _texts(given: object, where: str) -> tuple[str, ...]:

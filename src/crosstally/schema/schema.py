@@ -329,24 +329,24 @@ class Schema:
             raise SchemaError(
                 f"the schema has a format that this crosstally does not read: it reads {FORMAT}; {OTHER_VERSION}"
             )
-        found = read_fields(given, "schema", known=_FIELDS, needed={"attributes"})
-        if not isinstance(found["attributes"], list):
-            raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")
-        _check_number(found["attributes"])
-        attributes = [read_attribute(each, f"attributes[{i}]") for i, each in enumerate(found["attributes"])]
-        draft = found.get("draft", False)
+        fields = read_fields(given, "schema", known=_FIELDS, needed={"attributes"})
+        if not isinstance(fields["attributes"], list):
+            raise SchemaError(f"attributes must be a list, got {type(fields['attributes']).__name__}")
+        _check_number(fields["attributes"])
+        attributes = [read_attribute(each, f"attributes[{i}]") for i, each in enumerate(fields["attributes"])]
+        draft = fields.get("draft", False)
         if not isinstance(draft, bool):
             raise SchemaError(f"draft must be true or false, got {draft!r}")
         if not attributes:
             raise SchemaError("attributes must not be empty")
         return cls(
             attributes,
-            _read_unit(found.get("unit")),
+            _read_unit(fields.get("unit")),
             draft=draft,
-            about=None if found.get("about") is None else About.from_dict(found["about"]),
-            bought=None if found.get("bought") is None else PrivateBins.from_dict(found["bought"]),
-            facts=read_facts(found.get("facts", []), attributes),
-            reading=_read_reading(found.get("reading")),
+            about=None if fields.get("about") is None else About.from_dict(fields["about"]),
+            bought=None if fields.get("bought") is None else PrivateBins.from_dict(fields["bought"]),
+            facts=read_facts(fields.get("facts", []), attributes),
+            reading=_read_reading(fields.get("reading")),
         )
 
     @classmethod
@@ -426,12 +426,12 @@ def _read_unit(given: object) -> Unit | None:
     if given is None:
         return None
     needed = {"id", "max_rows"}
-    found = read_fields(given, "unit", known=needed | {"from"}, needed=needed)
+    fields = read_fields(given, "unit", known=needed | {"from"}, needed=needed)
     try:
-        from_data = read_from(found.get("from"))
+        from_data = read_from(fields.get("from"))
     except SchemaError as error:
         raise SchemaError(f"unit: {error}") from None
-    return Unit(found["id"], found["max_rows"], from_data=from_data)
+    return Unit(fields["id"], fields["max_rows"], from_data=from_data)
 
 
 def _read_reading(given: object) -> RowReading | Literal["withheld"] | None:

@@ -88,7 +88,7 @@ def whole(given: object, where: str, least: int, most: int) -> int:
 
 def fraction(given: object, where: str) -> Fraction:
     """A number that is written as a text."""
-    found = amount(given) if isinstance(given, str) else None
-    if found is None:
+    number = amount(given) if isinstance(given, str) else None
+    if number is None:
         raise ProtocolError(f"{where} must be a number in at most {LONGEST_AMOUNT} characters, got {given!r:.40}")
-    return found
+    return number

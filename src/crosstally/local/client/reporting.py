@@ -140,7 +140,7 @@ def group_of_token(protocol: Mapping[str, Any], token: bytes) -> int:
 def place_of_token(digest: bytes, token: bytes, shares: int) -> int:
     """A uniform integer below the sum of all shares, determined by token and protocol.
 
-    The token is the key of the hash. Whoever does not hold it cannot tell its group, and whoever holds it cannot change
+    The token is the key of the hash. Without it the group is unknown, and with it a person cannot change
     its group: an adversary would need a different token. The collector, who made it, knows the group beforehand; that
     costs the device nothing, since what it may tell is at most epsilon in every group.
     """

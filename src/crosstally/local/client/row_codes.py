@@ -40,10 +40,10 @@ def _code(attribute: Mapping[str, Any], row: Mapping[str, Any]) -> int | None:
         if value is None or value == "" or value != value:  # noqa: PLR0124 - only NaN differs from itself
             return other if missing is None else missing
         edges = attribute.get("edges")
-        found = _bin(edges, value, clamp=not has_other) if edges else _label(attribute["values"], value)
+        code = _bin(edges, value, clamp=not has_other) if edges else _label(attribute["values"], value)
     except BaseException:  # noqa: BLE001 - any exception of a value, even an exit, would reveal the value
         return missing if other is None else other
-    return other if found is None else found
+    return other if code is None else code
 
 
 def _labels(attribute: Mapping[str, Any]) -> int:

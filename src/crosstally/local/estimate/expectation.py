@@ -62,8 +62,8 @@ def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement
 
 def _sets(schema: Schema, measurements: Sequence[Measurement]) -> list[Names]:
     """All sets of attributes within what was measured, each once."""
-    found = dict.fromkeys(schema.ordered(each.query.attributes) for each in measurements)
-    inside = (combinations(names, k) for names in found for k in range(1, min(len(names), MOST_ATTRIBUTES + 1) + 1))
+    sets = dict.fromkeys(schema.ordered(each.query.attributes) for each in measurements)
+    inside = (combinations(names, k) for names in sets for k in range(1, min(len(names), MOST_ATTRIBUTES + 1) + 1))
     return list(dict.fromkeys(chain.from_iterable(inside)))
 
 
@@ -84,20 +84,20 @@ def _low_orders(
     """Tables of one and two attributes, and the posterior variances of the cells of their central moments."""
     items, places = _items(estimate, singles, total)
     interactions = _interactions(estimate, pairs, total)
-    found = posterior(items, _pairs(estimate, pairs, interactions, places))
+    fitted = posterior(items, _pairs(estimate, pairs, interactions, places))
     tables: Tables = {}
     left: dict[Names, float] = {}
     for (name,), own in zip(singles, places.values(), strict=True):
-        shares = found.frequencies[own]
+        shares = fitted.frequencies[own]
         tables[(name,)] = np.array([1 - shares[0], shares[0]]) if len(own) == 1 else shares
-        left[(name,)] = float(found.frequency_variances[own].mean())
+        left[(name,)] = float(fitted.frequency_variances[own].mean())
     start = 0  # pairs of items are ordered by table, each in row-major order
     for first, second in pairs:
         shape = (len(places[first]), len(places[second]))
         end = start + math.prod(shape)
-        block = found.both[start:end].reshape(shape)
+        block = fitted.both[start:end].reshape(shape)
         tables[first, second] = _table(block, tables[(first,)], tables[(second,)])
-        left[first, second] = float(found.both_variances[start:end].mean())
+        left[first, second] = float(fitted.both_variances[start:end].mean())
         start = end
     return tables, left
 

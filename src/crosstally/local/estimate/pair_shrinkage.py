@@ -110,12 +110,12 @@ def _cell(schema: Schema, names: Names) -> float:
 
 def _sets(estimate: Estimate, measurements: Sequence[Measurement]) -> list[Names]:
     """All sets of attributes that are measured, fewest attributes first; views of many attributes only in part."""
-    order, found = estimate.schema.positions, dict[Names, None]()
+    order, sets = estimate.schema.positions, dict[Names, None]()
     for each in measurements:
         names = tuple(sorted(each.query.attributes, key=order.__getitem__))
         sizes = range(1, min(len(names), _MOST_ATTRIBUTES) + 1)
-        found.update(dict.fromkeys(chain.from_iterable(combinations(names, k) for k in sizes)))
-    wanted = list(found)
+        sets.update(dict.fromkeys(chain.from_iterable(combinations(names, k) for k in sizes)))
+    wanted = list(sets)
     inside = estimate.covered(wanted)
     measured = [one for one, covered in zip(wanted, inside, strict=True) if covered]
     return sorted(measured, key=len)

@@ -81,13 +81,13 @@ def _cells(names: tuple[str, ...], oracle: ViewOracle, slots: NDArray[np.int64],
     )
 
 
-def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], found: ResidualAnswer, sample: Sample) -> Measurement:
-    own, shape = tuple(names[axis] for axis in found.axes), [sizes[axis] for axis in found.axes]
-    frequencies = found.values / sample.people
+def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], residual: ResidualAnswer, sample: Sample) -> Measurement:
+    own, shape = tuple(names[axis] for axis in residual.axes), [sizes[axis] for axis in residual.axes]
+    frequencies = residual.values / sample.people
     most, coefficients = math.prod(1 / n for n in shape), math.prod(n - 1 for n in shape)
-    mean_square = float((frequencies**2).sum()) / coefficients - found.response / sample.people
+    mean_square = float((frequencies**2).sum()) / coefficients - residual.response / sample.people
     spread = most - min(max(mean_square, 0.0), most)
-    variance = sample.total**2 * (found.response + spread * sample.left) / sample.people
+    variance = sample.total**2 * (residual.response + spread * sample.left) / sample.people
     contrast, variance = Contrast(own), variance / contrast_variance(shape)
     values = contrast.answer(frequencies * sample.total)
     return Measurement(contrast, values, variance=variance, noise=None, origin=sample.origin)

@@ -63,10 +63,10 @@ def rounded_up(probability: Fraction, resolution: int = RESOLUTION) -> Fraction:
 
 def read_probability(given: object) -> Fraction:
     """A probability from its text in a protocol."""
-    found = fraction_of_text(given)
-    if found is None or not 0 <= found <= 1:
+    fraction = fraction_of_text(given)
+    if fraction is None or not 0 <= fraction <= 1:
         raise PlanError("each probability of a protocol must be the text of a fraction from 0 to 1")
-    return found
+    return fraction
 
 
 # Answers

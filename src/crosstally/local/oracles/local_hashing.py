@@ -138,7 +138,7 @@ def collinear_triples(cells: int, buckets: int, digits: int) -> int:
 
 
 def _digits(cells: int, buckets: int) -> int:
-    """How many digits numbers of so many cells have, in base ``buckets``."""
+    """The number of digits of cell numbers in base ``buckets``."""
     digits = 1
     while buckets**digits < cells:
         digits += 1

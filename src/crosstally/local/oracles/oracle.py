@@ -178,7 +178,8 @@ class ViewOracle(Oracle):
     def support_extremes(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         """The least and the most that the weights of the cells that one report supports add up to.
 
-        Here a report supports the cell that it names, or those of its mask: all masks, or those of so many bits.
+        Here a report supports the cell that it names, or those of its mask: all masks, or those of a fixed number of
+        bits.
         """
         ordered = np.sort(weights)
         if not self.answers.masked:
@@ -214,7 +215,7 @@ class ResidualOracle(Oracle):
 
     @abstractmethod
     def residuals(self, slots: Counts, ways: int) -> Iterator[ResidualAnswer]:
-        """The residuals that matter for tables over so many attributes, from what the collector keeps."""
+        """The residuals needed for tables over this many attributes, from the collector's counts."""
 
 
 def centred(table: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -272,8 +273,8 @@ def view_oracles(sizes: Sequence[int], epsilon: Fraction) -> tuple[ViewOracle, .
     cells, most = math.prod(sizes), max(kind.most_cells for kind in kinds)
     if cells > most:
         raise PlanError(f"a view must have at most {most:,} cells in the local model, got {cells:,}")
-    found = [kind.of(sizes, epsilon) for kind in kinds if cells <= kind.most_cells]
-    return tuple(oracle for oracle in found if oracle.true > oracle.false)
+    oracles = [kind.of(sizes, epsilon) for kind in kinds if cells <= kind.most_cells]
+    return tuple(oracle for oracle in oracles if oracle.true > oracle.false)
 
 
 @lru_cache(maxsize=1024)
@@ -282,7 +283,7 @@ def best_oracle(sizes: tuple[int, ...], epsilon: Fraction, kinds: tuple[str, ...
 
     Ties are common: Hadamard response of two cells and sets of one member are randomised response.
     """
-    found = [oracle for oracle in view_oracles(sizes, epsilon) if not kinds or oracle.kind in kinds]
-    if not found:
+    oracles = [oracle for oracle in view_oracles(sizes, epsilon) if not kinds or oracle.kind in kinds]
+    if not oracles:
         raise PlanError(f"no oracle of {', '.join(kinds)} serves a view of {math.prod(sizes):,} cells")
-    return min(found, key=lambda oracle: (oracle.coefficient_variance, oracle.answers.limit))
+    return min(oracles, key=lambda oracle: (oracle.coefficient_variance, oracle.answers.limit))

@@ -73,7 +73,7 @@ class Newton:
         return self._steps > 0
 
     def moved(self, weights: Sequence[Floats], means: Sequence[Floats], part: float) -> list[Floats]:
-        """The weights after one more sweep: every second one ends with a step, of which this part is taken."""
+        """The weights after one more sweep: every second one ends with a step, multiplied by ``part``."""
         self._sums += np.concatenate(means)
         self._sweeps += 1
         if self._sweeps < _SWEEPS:

@@ -268,14 +268,14 @@ def _read_release(data: bytes) -> Release:
         raise ReleaseError("it is cut short")
     try:
         with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True) as file:
-            found = file.metadata.metadata or {}
-            header = read_header(found.get(HEADER_KEY), file.metadata.num_rows)
+            metadata = file.metadata.metadata or {}
+            header = read_header(metadata.get(HEADER_KEY), file.metadata.num_rows)
             if len(data) < (least := least_size(file.metadata.num_rows)):
                 raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             columns = _read_columns(file, data, header)
     except _BAD_PARQUET:
         raise ReleaseError("it is damaged: its Parquet structure cannot be read") from None
-    if found.get(DIGEST_KEY) != digest(found[HEADER_KEY], columns):
+    if metadata.get(DIGEST_KEY) != digest(metadata[HEADER_KEY], columns):
         raise ReleaseError("it is damaged or was changed: its numbers do not match their checksum")
     _check_columns(columns, header)
     return _release(header, {name: columns.pop(name) for name in ("value", "estimate")})
