@@ -347,9 +347,9 @@ class Collector:
         Args:
             nonnegative: How negative cells are corrected; ``none`` leaves the unbiased estimate.
             rounds: How often tables are corrected and made consistent again.
-            shrink: ``expected`` takes what is best on average given all reports, where nobody was asked about more than
-                three attributes (``posterior``); ``independence`` draws the estimate towards independence by as much as
-                the reports call for (``shrinkage``); ``none`` does neither. ``auto`` is the first that can be had for
+            shrink: ``expected`` uses posterior means given all reports, if no group has more than three attributes
+                (``posterior``); ``independence`` shrinks the estimate towards independence by an amount learned from
+                the reports (``pair_shrinkage``); ``none`` does neither. ``auto`` is the first that is possible for
                 the methods that were designed with it, unless ``nonnegative`` is none.
         """
         measured = self.measurements()

@@ -56,7 +56,7 @@ def read_levels(given: object) -> tuple[Level, ...]:
 
 
 def read_hierarchy(given: Iterable[Level], labels: Sequence[str], where: str) -> tuple[Level, ...]:
-    """The levels, each of which must hold every label of the level below exactly once."""
+    """The levels, each of which must contain every label of the level below exactly once."""
     levels = tuple(given)
     for level in levels:
         if not isinstance(level, Level):

@@ -132,7 +132,7 @@ class _Place:
             self._free.put(each)
 
     def do(self, work: Callable[[], Any]) -> Any:
-        """Run the work; called in one of the threads, of which there are as many as workers."""
+        """Run the work; called in one of the threads, one for each worker."""
         worker = self._free.get()
         try:
             return worker(work)

@@ -140,9 +140,9 @@ def group_of_token(protocol: Mapping[str, Any], token: bytes) -> int:
 def place_of_token(digest: bytes, token: bytes, shares: int) -> int:
     """A uniform integer below the sum of all shares, determined by token and protocol.
 
-    The token is the key of the hash. Without it the group is unknown, and with it a person cannot change
-    its group: an adversary would need a different token. The collector, who made it, knows the group beforehand; that
-    costs the device nothing, since what it may tell is at most epsilon in every group.
+    The token is the key of the hash. Without it the group is unknown, and its holder cannot change the
+    group: an adversary would need a different token. The collector, who made it, knows the group in advance; that costs
+    the device nothing, since a report reveals at most epsilon in every group.
     """
     limit = ANSWERS - ANSWERS % shares  # above it some places would be more likely than others
     for attempt in count():

@@ -361,8 +361,8 @@ class _Grids:
 
 def _grids(items: Items) -> _Grids:
     """Points around the observation, denser towards 0 and 1: equal steps of the arc sine of the root."""
-    # p = sin(angle)^2, so dp = sin(2 angle) d(angle): the logarithm of that is what a point stands for. Where what was
-    # seen lies outside of [0, 1] the points cover the end of the interval that is nearest.
+    # p = sin(angle)^2, so dp = sin(2 angle) d(angle): the logarithm of that is the weight of a point. If the observation
+    # is outside [0, 1], the points cover the nearest end of the interval.
     reach = _REACH * np.sqrt(items.variances)
     low = np.clip(items.seen - reach, 0.0, np.maximum(1 - reach, 0.0))
     high = np.maximum(np.minimum(items.seen + reach, 1.0), np.minimum(low + reach / 2, 1.0))
