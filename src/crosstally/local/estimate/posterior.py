@@ -361,7 +361,7 @@ class _Grids:
 
 def _grids(items: Items) -> _Grids:
     """Points around the observation, denser towards 0 and 1: equal steps of the arc sine of the root."""
-    # p = sin(angle)^2, so dp = sin(2 angle) d(angle): the logarithm of that is the weight of a point. If the observation
+    # p = sin(angle)^2, so dp = sin(2 angle) d(angle): its logarithm is the weight of a point. If the observation
     # is outside [0, 1], the points cover the nearest end of the interval.
     reach = _REACH * np.sqrt(items.variances)
     low = np.clip(items.seen - reach, 0.0, np.maximum(1 - reach, 0.0))
