@@ -180,10 +180,10 @@ def test_the_whole_way_with_tokens(tmp_path, protocol) -> None:
         "the report holds a token that was not handed out": 1,
     }
     assert told["unusual_groups"] == []
-    assert told["liars"]["table"] == ["plan", "age"]
-    assert 40 < told["liars"]["people"] < 400
-    said = ran_well("collect", "release", *ending, "--force", "--liars", "0.02").err
-    assert "2% liars whose tokens give their groups could have moved a cell of plan x age" in said
+    assert told["adversarial"]["table"] == ["plan", "age"]
+    assert 40 < told["adversarial"]["people"] < 400
+    said = ran_well("collect", "release", *ending, "--force", "--adversarial", "0.02").err
+    assert "2% adversarial reports in groups given by tokens could have moved a cell of plan x age" in said
     for mistake, message in (
         (device, "this protocol needs a token of 32 hexadecimal digits, got none"),
         ((*device, "--token", "no"), "cannot read the token"),
@@ -205,5 +205,5 @@ def test_a_crowded_group_is_shown(tmp_path, protocol) -> None:
     reports.write_bytes(reports.read_bytes() + crowd.tobytes())
     said = ran_well("collect", "release", protocol, reports, "-o", tmp_path / "r.parquet").err
     assert f"group {crowd['group'][0]} (" in said
-    assert "liars may have chosen it" in said
-    assert "1% liars who choose their groups" in said
+    assert "adversaries may have chosen it" in said
+    assert "1% adversarial reports in groups of their choice" in said

@@ -1,4 +1,4 @@
-"""One-time tokens: the group is the token's, a token counts once, and liars have their share of each group, no more."""
+"""One-time tokens: the token gives the group, a token counts once, and adversaries have only their share of a group."""
 
 from __future__ import annotations
 
@@ -144,10 +144,10 @@ def test_only_handed_out_tokens_count_once_and_in_their_group() -> None:
     moved["payload"] = 0
     unknown["id"] = np.frombuffer(bytes(range(200)) * 4, "V16")
     old["version"] = 2
-    liar = good[:70].copy()  # another answer with a token that was used
-    liar["payload"] ^= np.uint64(1)
+    lies = good[:70].copy()  # another answer with a token that was used
+    lies["payload"] ^= np.uint64(1)
     collector = Collector(protocol, tokens=tokens)
-    received = collector.add_many(np.concatenate([moved, unknown, old, good, liar]))
+    received = collector.add_many(np.concatenate([moved, unknown, old, good, lies]))
     assert received.numbers() == {
         Reason.ACCEPTED: 3000,
         Reason.WRONG_VERSION: 10,
@@ -222,8 +222,8 @@ def released_by(protocol, sent, tokens=None):
     return collector, collector.release(shrink="none", nonnegative="none").marginal("a0").values[1]
 
 
-def test_liars_who_choose_their_group_move_a_table_as_far_as_is_said() -> None:
-    """1% of liars in one of seven groups: some 5,000 people become about 15,100, and the crowd shows.
+def test_adversaries_who_choose_their_group_move_a_table_as_far_as_is_said() -> None:
+    """1% of adversarial reports in one of seven groups: some 5,000 people become about 15,100, and the crowd shows.
 
     An honest report adds 1 or 0 on average, a lie (1 - q) / (p - q) = 1.582. Of 15,143 people in the group 1,000 lie,
     so that 100,000 x 1,000 / 15,143 x (1.582 - 0.05) = 10,120 are added: 0.97 of the bound. The reports that lies
@@ -240,12 +240,12 @@ def test_liars_who_choose_their_group_move_a_table_as_far_as_is_said() -> None:
     assert 9_000 < after - before < 11_000
     # other groups are 143 people smaller, 1.3 standard deviations: one run in twenty has one of them unusual too
     assert 0 in poisoned.group_sizes().unusual
-    bound = poisoned.max_shift("a0", liars=0.01)
+    bound = poisoned.max_shift("a0", adversarial=0.01)
     assert bound == pytest.approx(PEOPLE * 1000 / poisoned.group_sizes().reports[0] * 1.581977, rel=1e-5)
     assert 0.9 < (after - before) / bound < 1.04
 
 
-def test_with_tokens_liars_cannot_beat_their_share() -> None:
+def test_with_tokens_adversaries_cannot_beat_their_share() -> None:
     """The same lies with tokens: refused in the wrong group. Those who lie in their own move 1,000 x 1.532 people."""
     protocol = design(SEVEN, epsilon=1, people=PEOPLE, ways=1, method="marginals", tokens=True)
     tokens = Tokens.issue(protocol, PEOPLE)
@@ -254,11 +254,11 @@ def test_with_tokens_liars_cannot_beat_their_share() -> None:
     crowding = sent.copy()
     crowding["group"][:1000], crowding["payload"][:1000] = 0, 1
     collector, after = released_by(protocol, crowding, tokens)
-    assert PEOPLE - 950 < collector.reports < PEOPLE - 750  # six of seven liars were refused
+    assert PEOPLE - 950 < collector.reports < PEOPLE - 750  # six of seven adversarial reports were refused
     assert min(collector.group_sizes().probabilities) > 1e-6  # below 1e-3 they would be called unusual
-    bound = collector.max_shift("a0", liars=0.01)
+    bound = collector.max_shift("a0", adversarial=0.01)
     assert bound == pytest.approx(collector.reports * 0.01 * 1.581977, rel=1e-5)
-    binomial = 6 * np.sqrt(1000 / 7) * 7 * 1.582  # six standard deviations of how many liars are in the group
+    binomial = 6 * np.sqrt(1000 / 7) * 7 * 1.582  # six standard deviations of how many adversaries are in the group
     assert 0 < after - before < bound + binomial
     assert bound + binomial < 3_000
 
@@ -299,7 +299,7 @@ def test_the_worst_lie_of_every_oracle_is_found(kind) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_crowd_moves_a_cell_further_than_is_said(method) -> None:
-    """Any group, any lie: 5% of the people in turn. The same honest reports are behind all but those of the liars.
+    """Any group, any lie: 5% of the people in turn. The same honest reports are behind all but the adversarial ones.
 
     What is moved, over what is said, is at most 1 for the worst lie, but for noise with a standard deviation of 0.02
     (25 runs, 1.04 at most): 1.2 is ten of them away. Half of what should be said would give 2 for ``each``.
@@ -312,24 +312,24 @@ def test_no_crowd_moves_a_cell_further_than_is_said(method) -> None:
     for group in range(len(protocol.groups)):
         if protocol.groups[group].attributes == (2,):
             continue
-        liars = sent[1000:2000].copy()
-        liars["group"] = group
-        liars["payload"] = sent["payload"][sent["group"] == group][7]
+        lies = sent[1000:2000].copy()
+        lies["group"] = group
+        lies["payload"] = sent["payload"][sent["group"] == group][7]
         poisoned = Collector(protocol)
-        poisoned.add_many(np.concatenate([sent[:1000], liars, sent[2000:]]))
+        poisoned.add_many(np.concatenate([sent[:1000], lies, sent[2000:]]))
         moved = np.abs(poisoned.release(shrink="none", nonnegative="none").marginal("a", "b").values - honest).max()
-        assert 0 < moved < 1.2 * poisoned.max_shift("a", "b", liars=0.05)
+        assert 0 < moved < 1.2 * poisoned.max_shift("a", "b", adversarial=0.05)
 
 
-def test_liars_fill_the_groups_that_move_most() -> None:
-    """With as many liars as people everything can be said: from no row at all to more than all."""
+def test_adversaries_fill_the_groups_that_move_most() -> None:
+    """With as many adversaries as people everything can be said: from no row at all to more than all."""
     protocol = design(SEVEN, epsilon=1, people=PEOPLE, ways=1, method="marginals")
     collector = Collector(protocol)
     collector.add_many(reports(protocol, codes_of(PEOPLE)))
-    assert collector.max_shift("a0", liars=0) == 0
-    assert collector.max_shift("a0", liars=1) == pytest.approx(PEOPLE * 1.581977, rel=1e-5)
+    assert collector.max_shift("a0", adversarial=0) == 0
+    assert collector.max_shift("a0", adversarial=1) == pytest.approx(PEOPLE * 1.581977, rel=1e-5)
     with pytest.raises(CrosstallyError, match="from 0 to 1, got 2"):
-        collector.max_shift("a0", liars=2)
+        collector.max_shift("a0", adversarial=2)
 
 
 # Group sizes

@@ -188,7 +188,7 @@ LOCAL = (
     ),
     Mutant(
         "local/estimate/posterior.py",
-        "return np.asarray(weight @ np.log(likelihood + _NOTHING))",
+        "return np.asarray(weight @ np.log(likelihood + _TINY))",
         "return np.zeros(len(tried))",
         "local/test_posterior.py::test_pairs_of_rare_values_tell_their_frequencies",
     ),

@@ -1,4 +1,4 @@
-"""The command line: one file for each verb. Data goes to stdout, words for people to stderr."""
+"""The command line: one file for each verb. Data goes to stdout, messages for people to stderr."""
 
 from crosstally.cli.app import main
 

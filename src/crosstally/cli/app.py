@@ -1,4 +1,4 @@
-"""The frame of all commands: what ``crosstally`` offers, and how errors reach people."""
+"""The ``crosstally`` program: its commands, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from crosstally.cli.output.encoding import prepare_streams, without_codes
 from crosstally.cli.output.screen import one_line
 from crosstally.errors import CrosstallyError
 
-# Exit codes, as docs/reference/cli.md promises them; 141 is what a shell tells of SIGPIPE (128 + 13).
+# Exit codes, as docs/reference/cli.md promises them; 141 is the shell's code for SIGPIPE (128 + 13).
 DONE, CHECK_FAILED, BAD_INPUT, INTERNAL, CLOSED_PIPE = 0, 1, 2, 3, 141
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # a full or failing disk, which is no mistake of ours
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # a full or failing disk, which is not a bug
 
 # Typer keeps its parser inside since 0.24 and used click's before: its usage error is found the same way in both.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -58,7 +58,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Hold the options that belong to no command."""
+    """The options that belong to no command."""
 
 
 def _examples(*lines: str) -> str:
@@ -79,7 +79,7 @@ def _add(group: typer.Typer, function: Callable[..., None], examples: Sequence[s
 
 
 def _add_from(name: str, group: typer.Typer, panel: str | None = None) -> None:
-    """Add the commands of a module of this package: those that it has examples of, or the one of the same name."""
+    """Add the commands of a module of this package: those with examples, or the one of the same name."""
     module = import_module(f"crosstally.cli.{name}")
     commands = module.EXAMPLES if isinstance(module.EXAMPLES, dict) else {name: module.EXAMPLES}
     for each, examples in commands.items():
@@ -87,7 +87,7 @@ def _add_from(name: str, group: typer.Typer, panel: str | None = None) -> None:
 
 
 def _list(name: str, panel: str) -> None:
-    """List a command of the laboratory; ``_run`` puts the command itself in its place when it is called."""
+    """List a command of the laboratory; ``_run`` replaces it by the command when it is called."""
     app.command(name, help=laboratory.COMMANDS[name], rich_help_panel=panel)(lambda: None)
 
 
@@ -118,7 +118,7 @@ _list("audit", "Research")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit code: 0 done, 1 a check failed, 2 bad input, 3 our own mistake."""
+    """Run a command and return its exit code: 0 done, 1 a check failed, 2 bad input, 3 an internal error."""
     prepare_streams()
     if without_codes():
         os.environ["TERM"] = "dumb"  # the pages of --help are Typer's: it asks Rich, which asks this
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return CLOSED_PIPE
-    except Exception as error:  # noqa: BLE001 - the one place where what nobody foresaw must end without its text
+    except Exception as error:  # noqa: BLE001 - the one place where unexpected errors end, without their text
         if interrupts.is_stopped():
             return _fail("stopped", interrupts.exit_code())
         return _fail_writing(error) or _fail_inside(error)
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Print what crosstally itself warns of as one line, without the place in the code."""
+    """Print crosstally's own warnings as one line, without the place in the code."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
 
@@ -176,7 +176,7 @@ def _run(arguments: list[str]) -> int:
     return DONE
 
 
-@cache  # making it takes longer than a small release, of which the audit makes very many
+@cache  # building it takes longer than a small release, and the audit makes very many
 def _command() -> Any:
     command = typer.main.get_command(app)
     _take_plain_numbers(command)
@@ -232,7 +232,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _fail_writing(error: Exception) -> int:
-    """Say that there is no room, if that is why it failed, else 0; files that are asked for say so with their names."""
+    """Report a full disk if that is the cause, else return 0; output files have their own message."""
     if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
         return 0
     try:
@@ -243,12 +243,12 @@ def _fail_writing(error: Exception) -> int:
 
 
 def _drop_output() -> None:
-    """Send what stdout still holds nowhere: the interpreter writes it when it ends."""
+    """Discard what stdout has buffered: the interpreter would write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail_inside(error: Exception) -> int:
-    """Say where an unforeseen error happened, never its text: that may hold confidential values."""
+    """Say where an unexpected error happened, never its text, which may contain confidential values."""
     if os.environ.get("CROSSTALLY_DEBUG") == "1":
         traceback.print_exception(error)
     where = "an unknown place"

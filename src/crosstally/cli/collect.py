@@ -1,4 +1,4 @@
-"""``crosstally collect``: the local model, where nobody holds the rows: plan, tokens, report, simulate, release."""
+"""``crosstally collect``: the local model, where rows stay on devices: plan, tokens, report, simulate, release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import crosstally as ct
 from crosstally.cli import interrupts
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, argument, check_output, flag, option
 from crosstally.cli.output.screen import data, number_of, print_json, progress, progress_of_reading
-from crosstally.cli.output.screen import people as _people  # a collection has people of its own
+from crosstally.cli.output.screen import people as _people  # a collection has its own people
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
@@ -51,7 +51,7 @@ def plan(
     ] = "auto",
     minimum: Annotated[int | None, option("N", "Release nothing from fewer reports than this.", min=1)] = None,
     tokens: Annotated[
-        bool, flag("Assign groups by one-time tokens, so that liars cannot choose their group.", "--tokens")
+        bool, flag("Assign groups by one-time tokens, so that adversaries cannot choose their group.", "--tokens")
     ] = False,
     output: OutputFile,
     force: Force = False,
@@ -247,8 +247,8 @@ def release(
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
-    liars: Annotated[
-        float, option("SHARE", "Show how far this share of liars could move a table.", min=0, max=1)
+    adversarial: Annotated[
+        float, option("SHARE", "Show how far this share of adversarial reports could move a table.", min=0, max=1)
     ] = 0.01,
     force: Force = False,
     json: Json = False,
@@ -269,11 +269,11 @@ def release(
     made = collector.release()
     made.save(output)
     table, unusual = _first_table(read.schema), collector.group_sizes().unusual
-    moved = collector.max_shift(*table, liars=liars) if table else None
+    moved = collector.max_shift(*table, adversarial=adversarial) if table else None
     if json:
         facts = {"reports": numbers, "release": str(output), "statement": made.statement.to_dict()}
-        reach = {"liars": liars, "table": list(table), "people": moved}
-        print_json({**facts, "unusual_groups": list(unusual), "liars": reach})
+        reach = {"share": adversarial, "table": list(table), "people": moved}
+        print_json({**facts, "unusual_groups": list(unusual), "adversarial": reach})
         return
     screen = _people(quiet=quiet)
     for words, number in numbers.items():
@@ -281,14 +281,16 @@ def release(
         screen.say(f"{number_of(number, 'report', 'reports')} {became}.")
     screen.say(_sizes_in_words(collector, unusual))
     if moved is not None:
-        chosen = "whose tokens give their groups" if read.tokens else "who choose their groups"
-        name = " x ".join(table)
-        screen.say(f"{100 * liars:g}% liars {chosen} could have moved a cell of {name} by {moved:,.0f} people at most.")
+        chosen = "in groups given by tokens" if read.tokens else "in groups of their choice"
+        screen.say(
+            f"{100 * adversarial:g}% adversarial reports {chosen} could have moved a cell of {' x '.join(table)} "
+            f"by at most {moved:,.0f} people."
+        )
     screen.put(f"Saved {output}. Next: crosstally table {output} {' '.join(read.schema.names[:2])}")
 
 
 def _first_table(schema: Schema) -> tuple[str, ...]:
-    """The first two attributes, or fewer where the influence of liars cannot be computed for two."""
+    """The first two attributes, or fewer if the influence of adversarial reports cannot be computed for two."""
     from crosstally.local.influence import MOST_CELLS
 
     return next(schema.names[:k] for k in (2, 1, 0) if math.prod(schema.shape[:k]) <= MOST_CELLS)
@@ -304,5 +306,5 @@ def _sizes_in_words(collector: ct.local.Collector, unusual: tuple[int, ...]) -> 
     asked = " x ".join(collector.protocol.schema.names[place] for place in collector.protocol.groups[worst].attributes)
     return (
         f"Warning: {len(unusual):,} groups have sizes that chance gives in fewer than {rate}; group {worst} ({asked}) "
-        f"has {sizes.reports[worst]:,} reports, expected {sizes.expected[worst]:,.0f}: liars may have chosen it."
+        f"has {sizes.reports[worst]:,} reports, expected {sizes.expected[worst]:,.0f}: adversaries may have chosen it."
     )

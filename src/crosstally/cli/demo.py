@@ -1,4 +1,4 @@
-"""``crosstally demo``: the whole story on generated people, in seconds."""
+"""``crosstally demo``: a complete example on generated people, in seconds."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("crosstally demo", "crosstally demo --directory first-look")
 
-_PEOPLE = 48_842  # the rows of Adult, for which the generated people stand in
-_SEED = 1  # fixed, so that people are the same in each demo and in the docs; the noise is not
+_PEOPLE = 48_842  # the number of rows of Adult, which the generated people replace
+_SEED = 1  # fixed, so that people are the same in each demo and in the docs; the noise is random
 _KEY = "demo"
 _MARKER = ".crosstally-demo"
 _ROWS, _SCHEMA, _LEDGER = "people.csv", "people.schema.json", "people.ledger"
@@ -38,7 +38,7 @@ _ONE = ("health",)
 _TWO = ("age", "sex")
 _THREE = ("household", "home")
 _SLICED = ("income", "sex")
-_INDENT = 3  # blanks before each line of the story
+_INDENT = 3  # indentation of the output
 
 
 def demo(
@@ -68,7 +68,7 @@ def demo(
     _tell_next(screen)
 
 
-# What happens
+# Computation
 
 
 def _start_afresh(folder: Path) -> None:
@@ -101,7 +101,7 @@ def _compare(schema: Schema) -> Comparison:
     from crosstally.strategies import Direct, Flat, TwoStage, Views
     from crosstally.strategies.planner import Proposal, compare
 
-    few = (TwoStage(), Flat(), Views(), Direct())  # a story for people who see this for the first time
+    few = (TwoStage(), Flat(), Views(), Direct())  # a demo for first-time users
     return compare(schema, Proposal(Budget(epsilon=1), rows=_PEOPLE), strategies=few)
 
 
@@ -128,7 +128,7 @@ def _unmeasured(release: ct.Release) -> tuple[str, ...]:
     return next((names for names in tables if not release.covers(*names)), tables[0])
 
 
-# What is told
+# Output
 
 
 def _heading(screen: Screen, number: int, words: str) -> None:

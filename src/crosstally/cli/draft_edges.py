@@ -24,10 +24,10 @@ from crosstally.workload import Workload
 
 
 def with_bought_edges(draft: Draft, source: Any, budget: Budget, *, ledger: Path, reading: Reading) -> Draft:
-    """The draft with bins that follow noisy counts, and what these cost; the ledger is made for it.
+    """The draft with bins based on noisy counts, and their cost; the ledger is created for it.
 
-    Ages have bins that nobody chose by the rows, and dates whole periods: these stay. A column that this budget tells
-    nothing about is left out, with the reason.
+    Ages keep their fixed bins, and dates their whole periods. A column for which the budget is too small is left out,
+    with the reason.
     """
     names = [each.name for each in draft.schema.attributes if _follows_rows(each, draft.schema)]
     if not names:
@@ -54,7 +54,7 @@ def _follows_rows(attribute: Attribute, schema: Schema) -> bool:
 
 
 def _reading(schema: Schema, names: list[str]) -> RowReading | None:
-    """What the draft says of reading these columns, and the id of the unit."""
+    """The draft's reading of these columns and of the unit's id."""
     if not isinstance(schema.reading, RowReading):
         return None
     kept = {*names, *([] if schema.unit is None else [schema.unit.id])}
@@ -62,7 +62,7 @@ def _reading(schema: Schema, names: list[str]) -> RowReading | None:
 
 
 def _counted(source: Any, plan: Plan, ladder: Schema, *, ledger: Path, reading: Reading) -> tuple[dict[str, Any], str]:
-    """The noisy counts of each column, and the entry that paid. A ledger that nothing was spent from goes away."""
+    """The noisy counts of each column, and the entry that paid. An unused new ledger is removed."""
     account = Ledger.create(
         ledger, schema=plan.schema, budget=plan.budget, neighbours=Neighbours.ADD_REMOVE, before_charge=before_charge
     )

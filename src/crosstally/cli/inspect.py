@@ -1,4 +1,4 @@
-"""``crosstally inspect``: what a release holds, what it promises, and how accurate it is."""
+"""``crosstally inspect``: the contents, privacy guarantee and accuracy of a release."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""What Ctrl-C does to a command: before the charge the command stops; after the charge it finishes.
+"""Process settings of a command: Ctrl-C before and after the charge, no core files, windows, and first-use messages.
 
-The exception that Python raises for an interrupt can be swallowed, by compiled code that calls back into Python. So the
-interrupt is also noted, and looked at immediately before the charge. After the charge, stopping would only lose what is
-paid for. Python prints an exception that was swallowed with its traceback: here an interrupt is not printed, and of any
-other one only its type, since its text may quote rows. None of this is in the library, which leaves the signals and
-hooks of its host alone.
-
-What a command does to its process and asks of the system: no core files, windows, messages of the first use.
+Before the charge an interrupt stops the command; after it the command finishes, since stopping would only lose what is
+paid for. Compiled code that calls back into Python can swallow the exception that Python raises for an interrupt, so
+the interrupt is also recorded and checked immediately before the charge. Python prints a swallowed exception with its
+traceback: here an interrupt is not printed, and other exceptions only by type, since their text may quote rows. The
+library does none of this: it leaves the signals and hooks of its host alone.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from types import FrameType
 
 from crosstally.platform_files import resource
 
-# What is watched, and what it does where nobody has said otherwise: a shell lets its background commands ignore Ctrl-C.
+# The handled signals and their default handlers: a shell lets its background commands ignore Ctrl-C.
 _USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 _SIGNALLED = 128  # a shell's exit code for a command that a signal ended, less the signal's number
 _PAID = b"crosstally: this is paid for already and is being finished\n"
@@ -31,11 +29,11 @@ _PAID = b"crosstally: this is paid for already and is being finished\n"
 
 @dataclass(slots=True)
 class _Seen:
-    """``noted``: an interrupt came; ``charging``: the charge has begun; ``told``: the person was informed of that."""
+    """``noted``: an interrupt came; ``charging``: the charge has begun; ``announced``: this was printed."""
 
     noted: int | None = None
     charging: bool = False
-    told: bool = False
+    announced: bool = False
 
 
 _seen = _Seen()
@@ -43,8 +41,8 @@ _seen = _Seen()
 
 @contextlib.contextmanager
 def watching() -> Iterator[None]:
-    """Note interrupts while one command runs. Python receives signals in the main thread only."""
-    _seen.noted, _seen.charging, _seen.told = None, False, False
+    """Record interrupts while one command runs. Python receives signals in the main thread only."""
+    _seen.noted, _seen.charging, _seen.announced = None, False, False
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {each: signal.getsignal(each) for each, usual in _USUAL.items() if signal.getsignal(each) == usual}
@@ -60,7 +58,7 @@ def watching() -> Iterator[None]:
 
 
 def before_charge() -> None:
-    """Stop if there was an interrupt. From here on interrupts are only noted, and later paid stages are finished."""
+    """Stop if there was an interrupt. From here on interrupts are only recorded, and paid stages are finished."""
     # charging is set first: an interrupt that comes between these lines is found by the second
     earlier, _seen.charging = _seen.charging, True
     if _seen.noted is not None and not earlier:
@@ -74,7 +72,7 @@ def check() -> None:
 
 
 def is_stopped() -> bool:
-    """Whether an interrupt came before any charge: compiled code may turn its exception into another one."""
+    """Whether an interrupt came before any charge: compiled code may turn its exception into a different one."""
     return _seen.noted is not None and not _seen.charging
 
 
@@ -93,10 +91,10 @@ def _note(number: int, _: FrameType | None) -> None:
     _seen.noted = _seen.noted or number
     if not _seen.charging:
         raise KeyboardInterrupt
-    if not _seen.told:
-        _seen.told = True
+    if not _seen.announced:
+        _seen.announced = True
         with contextlib.suppress(OSError):
-            os.write(2, _PAID)  # sys.stderr may be in the middle of a line of its own
+            os.write(2, _PAID)  # sys.stderr may be in the middle of a line
 
 
 # The process
@@ -119,7 +117,7 @@ def tell_of_compiling() -> None:
 
 @contextlib.contextmanager
 def no_core_dumps() -> Iterator[None]:
-    """While a command runs, the system writes no core file of this process or of those that it starts.
+    """Disable core files of this process and its children while a command runs.
 
     Where cores are handed to a program (``kernel.core_pattern`` begins with ``|``), the limit of 0 is passed to it, and
     those of systemd and Ubuntu keep to it; the threat model says so. Windows has no such limit.
@@ -136,6 +134,6 @@ def no_core_dumps() -> Iterator[None]:
 
 
 def has_window() -> bool:
-    """Whether a browser would have a window; without one it would take over the terminal."""
+    """Whether a graphical browser can open; a text browser would take over the terminal."""
     named = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     return named or sys.platform in ("darwin", "win32")

@@ -1,4 +1,4 @@
-"""The commands of the laboratory, a distribution of its own: listed in any case, loaded when one is called."""
+"""The commands of the laboratory, a separate distribution: always listed, loaded when called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMANDS = {
     "reproduce": "Run a paper's experiment, or all of them, and check which claims hold.",
     "audit": "Audit the privacy promise: exact losses, sampled bounds, releases of neighbours. Uses synthetic rows.",
 }
-"""What ``crosstally --help`` says of each, whether the laboratory is installed or not."""
+"""The ``--help`` text of each command, whether the laboratory is installed or not."""
 
 
 def load(name: str) -> tuple[Callable[..., None], tuple[str, ...]]:

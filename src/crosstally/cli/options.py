@@ -1,4 +1,4 @@
-"""The options that several commands share: alone, or in groups that say something together.
+"""The options that several commands share: single ones and groups.
 
 A group is a frozen dataclass whose fields are options. A command has one parameter of that type; ``with_groups`` shows
 Typer the options in its place, and gives the command the group.
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str | None, words: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
-    """An option: what stands for its value in ``--help``, what that says of it, and the panel that it stands in."""
+    """An option: its placeholder, description and panel in ``--help``."""
     return typer.Option(*names, metavar=metavar, help=words, rich_help_panel=panel, **limits)
 
 
 def argument(metavar: str, words: str, **more: Any) -> Any:
-    """An argument: what stands for it in ``--help``, and what that says of it."""
+    """An argument: its placeholder and description in ``--help``."""
     return typer.Argument(metavar=metavar, help=words, **more)
 
 
 def flag(words: str, *names: str, panel: str | None = None) -> Any:
-    """An option without a value. Its name is said: Typer adds ``--no-...`` to a name that it finds itself."""
+    """An option without a value. Its name is explicit: Typer adds ``--no-...`` to names that it derives."""
     return typer.Option(*names, help=words, rich_help_panel=panel)
 
 
@@ -79,7 +79,7 @@ class CheckFailedError(CrosstallyError):
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with the options of each group in the place of the parameter that takes the group.
+    """The command, with the parameter of each group replaced by the group's options.
 
     Typer looks only at the signature, so the options are put there.
     """
@@ -141,7 +141,7 @@ class WorkloadOptions:
     ] = None
 
     def read(self, schema: Schema) -> Workload | None:
-        """The tables that matter; None when no option was given."""
+        """The workload; None when no option was given."""
         from crosstally.workload import Workload
 
         if sum(option is not None for option in (self.ways, self.tables or None, self.workload)) > 1:
@@ -155,7 +155,7 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions(WorkloadOptions):
-    """The tables that matter, and how they are to be measured."""
+    """The workload and how to measure it."""
 
     ranges: Annotated[
         list[str] | None,
@@ -176,10 +176,10 @@ class PlanOptions(WorkloadOptions):
     ] = None
 
     def read(self, schema: Schema) -> Workload | None:
-        """The tables that matter, and the attributes whose ranges matter; None when no option was given."""
+        """The workload and the attributes with range queries; None when no option was given."""
         from crosstally.workload import Workload
 
-        # a class with slots is made twice: super() without arguments would look at the first
+        # a class with slots is created twice: super() without arguments would use the first
         named = WorkloadOptions.read(self, schema)
         if not self.ranges:
             return named
@@ -213,7 +213,7 @@ class PlanOptions(WorkloadOptions):
 
 
 def read_tables(given: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
-    """Tables by the names of their attributes, which have commas between them."""
+    """Tables from comma-separated attribute names."""
     return tuple(tuple(name.strip() for name in table.split(",")) for table in given or ())
 
 
@@ -230,7 +230,7 @@ def _load_workload(path: Path) -> Workload:
 
 
 def check_reviewed(schema: Schema, path: Path) -> None:
-    """Raise when a schema is still a draft: no release accepts one."""
+    """Raise if a schema is still a draft, which no release accepts."""
     if schema.draft:
         raise SchemaError(
             f"{str(path)!r} is a draft: review its labels, which would become public, then remove the line "

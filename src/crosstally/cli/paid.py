@@ -65,7 +65,7 @@ def _entry(origin: str, ledger: ct.Ledger) -> Entry:
 
 
 def _told(chosen: Chosen) -> tuple[object, ...]:
-    """What a release file says about a choice, in any format number."""
+    """A release file's description of a choice, in any format version."""
     return chosen.tables, chosen.number, chosen.noise
 
 

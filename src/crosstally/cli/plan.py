@@ -116,7 +116,7 @@ def plan(
     if not (quiet or json):
         options = [] if neighbours is None else ["--neighbours", neighbours.value]
         payment = [] if ledger is None else ["--ledger", str(ledger)]
-        # `release --rows` takes that number as exact; here it is a guess: a plan that rests on it goes through a file
+        # `release --rows` takes that number as exact; here it is a guess, so such a plan goes through a file
         by_rows = output is None and rests_on_rows(read, proposal, strategies=wanted.strategies())
         if by_rows:
             options = ["--rows", str(rows), *options]
@@ -137,14 +137,14 @@ def _least_budget(
 
     if spend.epsilon is not None or spend.rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
-    # another epsilon is found: this one only says which kind of budget it is
+    # epsilon is searched for: this one only gives the kind of budget
     proposal = wanted.proposal(schema, Budget(epsilon=1, delta=spend.delta), neighbours, rows)
     with progress("looking for the least epsilon"):
         return solve_epsilon(schema, proposal, target, strategies=wanted.strategies())
 
 
 def _load(path: Path) -> Schema:
-    """The schema in a file; whoever names a file of rows instead is told how a schema is drafted from it."""
+    """The schema in a file; for a file of rows, the error says how to draft a schema from it."""
     try:
         return Schema.load(path)
     except SchemaError as error:
@@ -274,7 +274,7 @@ _ERRORS_IN_WORDS = (
 
 
 def stages_in_words(plan: ct.Plan) -> str:
-    """What each stage of a plan does, for people; empty where there is only one stage."""
+    """A description of each stage of a plan; empty if there is only one stage."""
     if not plan.later:
         return ""
     rule = plan.later[0]
@@ -309,7 +309,7 @@ def _tell(
     if chosen.schema.draft:
         screen.say("The schema is a draft: review it and remove its draft mark before a release.")
         return
-    # Nothing is measured: then a release is made of the number of rows alone, and needs one that is public.
+    # Nothing is measured: the release then consists of the number of rows, which must be public.
     rows = [] if chosen.requests else ["--rows", "ROWS" if found.rows is None else str(found.rows)]
     reading = [] if chosen.schema.reading is None else ["--schema", schema]  # a plan does not hold it
     budget = [text for field, number in chosen.budget.to_dict().items() for text in (f"--{field}", number)]

@@ -152,7 +152,7 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
 
 
 def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions) -> list[str]:
-    """The options that were given and that a plan leaves no choice of."""
+    """The given options that conflict with a plan file."""
     given = {**asdict(spend), "neighbours": neighbours, **asdict(wanted)}
     return [f"--{name}" for name, value in given.items() if value not in (None, [])]
 
@@ -171,11 +171,11 @@ def _load_schema(path: Path) -> Schema:
     return read
 
 
-# Who pays
+# The ledger
 
 
 def _currency(given: Path | None, source: list[str]) -> str | None:
-    """The currency of the ledger that will pay, unless that is a new one."""
+    """The currency of the ledger that will pay; None if it is new."""
     path = given or _default_ledger(source)
     return ct.Ledger.open(path).currency if given or path.exists() else None
 
@@ -193,7 +193,7 @@ def _standing(ledger: ct.Ledger, key: str) -> tuple[Fraction, Fraction, Budget]:
 def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[tuple[ct.Ledger, bool]]:
     """The given ledger, or the one beside the source, and whether it is new; a new one is removed if nothing was spent.
 
-    A ledger that is named exists: a misspelt name would open an account with a cap of its own for the same people.
+    A named ledger must exist: a misspelt name would create a second cap for the same people.
     """
     path = given or _default_ledger(source)
     created = given is None and not path.exists()

@@ -40,7 +40,7 @@ EXAMPLES = {
     "check": ("crosstally schema check people.csv people.schema.json",),
 }
 
-_MOST_SHOWN = 8  # values listed of an attribute: more do not fit a line
+_MOST_SHOWN = 8  # values listed for an attribute: more do not fit a line
 
 
 def draft(
@@ -95,7 +95,7 @@ def draft(
 
 
 def _deliver(found: Draft, payment: tuple[Budget, Path] | None, output: Path | None, screen: Screen) -> None:
-    """Write the schema to a file or to stdout, and say what it cost and what is to be done with it."""
+    """Write the schema to a file or to stdout, and print its cost and the next steps."""
     from crosstally.cli.output.encoding import write_json_text
 
     if payment is not None and found.schema.bought is not None:
@@ -120,7 +120,7 @@ def _deliver(found: Draft, payment: tuple[Budget, Path] | None, output: Path | N
 
 
 def _check_no_release(path: Path) -> None:
-    """Raise where the source is a release, which the metadata at the end of a Parquet file says."""
+    """Raise if the source is a release, according to the metadata of the Parquet file."""
     if path.suffix.lower() != ".parquet" or not path.is_file():
         return
     import pyarrow as pa
@@ -131,14 +131,14 @@ def _check_no_release(path: Path) -> None:
     try:
         metadata = pq.read_metadata(path).metadata or {}
     except (pa.ArrowException, OSError, ValueError):
-        return  # whoever reads rows says in words what is wrong with the file
+        return  # the reader of rows explains what is wrong with the file
     if HEADER_KEY in metadata:
         command = shlex.join(["crosstally", "table", str(path)])
         raise SourceError(f"{str(path)!r} is a release, which has noisy tables and no rows: read them with {command}")
 
 
 def _payment(epsilon: str | None, ledger: Path | None, output: Path | None) -> tuple[Budget, Path] | None:
-    """What the bins may cost and the ledger that records it; None where bins are not bought."""
+    """The budget for the bins and its ledger; None if bins are not paid for."""
     if epsilon is None:
         if ledger is not None:
             raise BudgetError("--ledger records what bins cost: give --epsilon, or leave it out")
@@ -198,7 +198,7 @@ def _rare(column: DraftedColumn) -> list[str]:
 
 
 def _label_and_rows(label: str, rows: int) -> str:
-    """A label and its number, which are not parted at the end of a line."""
+    """A label and its number, kept on one line."""
     return kept_together(f"{printable(label)} {rows:,}")
 
 

@@ -1,4 +1,4 @@
-"""The options that say where rows are and how they are written, and what is asked when that is ambiguous."""
+"""The options for the source of rows and its format, and the questions asked when these are ambiguous."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class SourceOptions(DatabaseOptions):
 
 
 def source_and_schema(verb: str, source: str | None, schema: Path | None, options: SourceOptions) -> tuple[Any, Path]:
-    """The rows and the schema that a command is about; the only argument beside a database is the schema."""
+    """The rows and the schema of a command; with a database the schema is the only argument."""
     if schema is None and source and (options.database or options.dsn_env or options.spark):
         schema, source = Path(source), None
     if schema is None:
@@ -189,7 +189,7 @@ def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str] | str
 
 
 def settled(action: Callable[[Reading], T], reading: Reading, *, quiet: bool) -> T:
-    """Run the action; where numbers can be read in two ways, ask the person at the terminal which one is meant."""
+    """Run the action; if numbers are ambiguous, ask at the terminal which reading is meant."""
     while True:
         try:
             return action(reading)

@@ -60,7 +60,7 @@ def sql(
     if output is None and wanted is SqlFormat.TABLE:
         _show(answer)
     else:
-        # a table for people has no file of its own: CSV has the same columns
+        # the table format has no file type: CSV has the same columns
         name = "csv" if wanted is SqlFormat.TABLE else wanted.value
         deliver([sql_file(answer, name, raw=raw)], output, is_json=wanted is SqlFormat.JSON)
 

@@ -32,14 +32,14 @@ EXAMPLES = (
 _SCREEN = "table"  # for people: the terminal's own format
 _NAMES = [_SCREEN, *(name for name, each in FORMATS.items() if each.terminal)]
 _BY_ENDING: dict[str, str] = {}
-for _name in _NAMES[1:]:  # of one ending the first; the last part of a name is its ending
+for _name in _NAMES[1:]:  # for each suffix the first format
     if "." not in FORMATS[_name].ending:
         _BY_ENDING.setdefault(f".{FORMATS[_name].ending}", _name)
 _BY_ENDING |= {".txt": _SCREEN, "": _SCREEN}
-"""What a file's name says about its format where --format does not."""
+"""The format by the suffix of a file, without --format."""
 
 _FITTED_WAYS = 2
-"""``release.integers`` is fitted to tables of up to so many attributes where no workload is named."""
+"""``release.integers`` is fitted by default to tables of up to this many attributes."""
 
 
 def _known(name: str | None) -> str | None:
@@ -104,13 +104,13 @@ def table(
         raise CrosstallyError(f"{wanted} is not text and cannot go to the terminal: name a file with -o")
     if whole and method is not None:
         raise CrosstallyError("--whole fits whole numbers to the release's usual answers: leave out --method")
-    with progress("computing the table and its intervals"):  # the first of a release draws its noise again: seconds
+    with progress("computing the table and its intervals"):  # the first runs the bootstrap: seconds
         opened = ct.open_release(release)
         regrouping = regrouping_of_texts(group or (), opened.schema)
         regrouping.check(attributes or ())
         answer = opened.marginal(*(attributes or ()), where=where, method=method)
         marginal = regrouping(answer)
-        marginal.interval(USUAL_LEVEL if level is None else level)  # a level that is none is refused before a file
+        marginal.interval(USUAL_LEVEL if level is None else level)  # refuses an invalid level before a file is written
     if whole:
         marginal = _whole(opened, answer, regrouping)
     if plot is not None:
@@ -121,7 +121,7 @@ def table(
 
 
 def _whole(release: ct.Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
-    """The answer in whole numbers, with values put together; stderr says how far they are from it before that."""
+    """The answer in integers, regrouped; stderr reports their distance from the original."""
     from crosstally.query.question import Where
 
     with progress("fitting whole numbers to all tables of one and two attributes"):

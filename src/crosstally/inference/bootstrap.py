@@ -1,12 +1,12 @@
 """The parametric bootstrap: draw a release's measurements again around a smooth truth, and infer again.
 
-Noise is drawn with the distribution of the measurements' noise. It does not protect anybody: it is public and computed
-from what is already published. Its seed is the SHA-256 of the sizes of attributes and the measurements, so that the
-same release gives the same numbers in memory, from its file and after a refit. Random words come from Philox (a
-counter-based generator whose raw output numpy keeps stable) and pass through the inverse distribution functions below,
-because a library's ready-made distributions may change between its versions.
+Noise is drawn with the distribution of the measurements' noise. It gives no privacy protection: it is public and
+computed from what is already published. Its seed is the SHA-256 of the sizes of attributes and the measurements, so
+that the same release gives the same numbers in memory, from its file and after a refit. Random words come from Philox
+(a counter-based generator whose raw output numpy keeps stable) and pass through the inverse distribution functions
+below, because a library's ready-made distributions may change between its versions.
 
-t is the smoothed estimate (``shrinkage.smoothed``), l are the combined coefficients, v their variances, x the estimate.
+t is the smoothed estimate (``shrink.smoothed``), l are the combined coefficients, v their variances, x the estimate.
 For each replicate r,
 
     l*r = t + noise like that measured,        x*r = the same inference of l*r,
@@ -52,12 +52,12 @@ _DENSE_SCALE = 50.0
 standard deviation, and variances by nothing that doubles can show. Below, the inverse is exact, from a table."""
 
 _TAIL = 10
-"""The table of the discrete Gaussian ends after so many scales (and one more cell), where 1e-23 of it is left."""
+"""The table of the discrete Gaussian ends after this many scales (and one more cell), where a tail of 1e-23 is left."""
 
 
 DRAWS = 400
-"""Draws of a table around its answer: 400 know a standard error to 3.5%."""
-_LEAST_DRAWS = 20  # draws even of the largest tables: 20 know a standard error to 16%
+"""Draws of a table around its answer: 400 give a standard error to 3.5%."""
+_LEAST_DRAWS = 20  # draws even of the largest tables: 20 give a standard error to 16%
 _MOST_DRAWN = 10_000_000
 """Cells of all draws of a table: large tables have fewer draws, the first of them."""
 
@@ -67,8 +67,8 @@ _KINDS = {NoiseKind.LAPLACE: 1, NoiseKind.GAUSSIAN: 2}  # 0 where only the varia
 def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
     """128 bits of the SHA-256 of the sizes of attributes and of each measurement's operators, noise and values.
 
-    All of it as numbers: no name, and no file's way of writing a query, decides what is drawn. Each list of numbers
-    begins with its length, so that no two sequences of lists have the same bytes.
+    Only numbers are hashed: names and the file format of a query do not affect the draws. Each list of numbers begins
+    with its length, so that no two sequences of lists have the same bytes.
     """
     digest = hashlib.sha256()
     _add(digest, schema.shape)
@@ -84,18 +84,18 @@ def seed_of(schema: Schema, measurements: Sequence[Measurement]) -> int:
 
 
 def stream_seed(seed: int, stream: str, names: Sequence[str]) -> int:
-    """A seed of its own for some attributes: the same numbers in every table that holds them."""
+    """A separate seed for some attributes: the same numbers in every table that contains them."""
     text = json.dumps([seed, stream, list(names)]).encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
 
 
 def number_of_draws(cells: int) -> int:
-    """Of a table of so many cells."""
+    """The number of draws of a table with this many cells."""
     return int(np.clip(_MOST_DRAWN // max(cells, 1), _LEAST_DRAWS, DRAWS))
 
 
 def _add(digest: hashlib._Hash, numbers: ArrayLike, kind: str = "<i8") -> None:
-    """Add a list of numbers, in bytes of one order, so that machines of either kind have the same seed."""
+    """Add a list of numbers in a fixed byte order, so that all machines have the same seed."""
     listed = np.ascontiguousarray(numbers, kind)
     digest.update(np.array([listed.size], "<i8").tobytes() + listed.tobytes())
 
@@ -111,7 +111,7 @@ def noise_of_coefficients(
     alike = by_shape([m.noise if m.noise is not None else m.variance for m in measurements])
     for _ in range(number):
         values: list[Floats] = [np.empty(0)] * len(measurements)
-        for kind, group in alike.items():  # measurements of one noise are drawn at once, then cut apart
+        for kind, group in alike.items():  # measurements with the same noise are drawn at once, then split
             stops = np.cumsum([math.prod(shapes[i]) for i in group])
             drawn = inverse_noise(kind, _uniform(words.random_raw(int(stops[-1]))))
             for i, part in zip(group, np.split(drawn, stops[:-1]), strict=True):
@@ -144,7 +144,7 @@ def _uniform(words: NDArray[np.uint64]) -> Floats:
 
 
 def inverse_noise(noise: Noise | float, probabilities: Floats) -> Floats:
-    """The noise that uniform numbers stand for: the least value whose distribution function reaches them.
+    """The noise quantiles of uniform numbers: the least value whose distribution function reaches them.
 
     A number instead of noise is the variance of a measurement whose noise is not known: it counts as normal.
 
@@ -179,12 +179,12 @@ def _inverse_gaussian(scale: float, probabilities: Floats) -> Floats:
 
 
 REPLICATES = 20
-"""How many replicates at least: the root of a mean of 20 squares is known to about 16%, and neighbouring cells share
+"""The least number of replicates: the root of a mean of 20 squares is known to about 16%, and neighbouring cells share
 theirs."""
 
 _MOST_REPLICATES = 100
-"""Replicates of small releases, which are cheap: 100 know the root of a mean square to 7%. Figures do not share what
-they know as cells do. With 20 their 95% intervals were 7% wider than errors call for, because Student's quantile is."""
+"""Replicates of small releases, which are cheap: 100 give the root of a mean square to 7%. Figures do not pool
+variances as cells do. With 20 their 95% intervals were 7% too wide, because of Student's quantile."""
 
 _NUMBERS = 100_000
 """Replicates times coefficients up to which there are more than ``REPLICATES``: releases of 1,000 coefficients have
@@ -198,11 +198,11 @@ _MOST_NUMBERS = 40_000_000
 _MOST_STRETCH = 3.0
 """Deviations are stretched at most by this; 1.00 to 1.35 was seen on real tables."""
 
-# An estimate so many standard errors below what is possible leaves a thirtieth of one beyond it; less would overflow.
+# An estimate this many standard errors below zero has a posterior mean of a thirtieth of one; less would overflow.
 _FAR_BELOW = -30.0
 
 _STREAM = 0x696E74657276616C
-"""Added to the seed, so that these replicates are not those that chose the blends: there the blend knows them."""
+"""Added to the seed, so that these replicates are not those that chose the blends: the blend was fitted to those."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,10 +231,10 @@ class Bootstrap:
 
 
 def bootstrapped(inference: Inference, *, number: int | None = None) -> Bootstrap:
-    """The inference repeated ``number`` times, or less often where the release is very large.
+    """The inference repeated ``number`` times, or less often for a very large release.
 
     Args:
-        inference: Of the release.
+        inference: The inference of the release.
         number: Replicates; by default 20 to 100, the more the smaller the release is.
     """
     linear, found = inference.linear, inference.estimate.coefficients
@@ -256,7 +256,7 @@ def bootstrapped(inference: Inference, *, number: int | None = None) -> Bootstra
     risks = ((found - linear.coefficients) ** 2 + 2 * covariances) / variances + 1
     own: Floats = np.bincount(orders, squares / variances).astype(np.float64)
     stretches = np.sqrt(1 + _beyond(risks, own, orders) / np.maximum(own, LEAST_VARIANCE)).clip(max=_MOST_STRETCH)
-    stretches[0] = 1.0  # the total, and what no view holds, are as they were measured
+    stretches[0] = 1.0  # the total and coefficients outside all views are as measured
     deviations *= stretches[orders].astype(np.float32)
     left = own * stretches**2 / np.maximum(np.bincount(orders), 1)
     views = tuple(sorted({m.query.attributes for m in inference.measurements}))
@@ -283,7 +283,7 @@ def _beyond(risks: Floats, own: Floats, orders: NDArray[np.int64]) -> Floats:
 
 
 def _orders(inference: Inference) -> NDArray[np.int64]:
-    """How many attributes each coefficient holds; those outside all views, which nothing corrects, count as none."""
+    """The number of attributes of each coefficient; 0 outside all views, where nothing is corrected."""
     orders = np.zeros(len(inference.linear.keys), np.int64)
     for view in inference.views:
         orders[view.places] = view_orders(view.shape)
@@ -291,7 +291,7 @@ def _orders(inference: Inference) -> NDArray[np.int64]:
 
 
 def _noises(inference: Inference, number: int) -> Iterator[Floats]:
-    """Noise of the combined coefficients, drawn anew; where the number of rows is known the total has none."""
+    """New noise of the combined coefficients; the total has none if the number of rows is known."""
     linear, averages, measurements = inference.linear, inference.averages, inference.measurements
     seed = (seed_of(linear.schema, measurements) + _STREAM) % 2**128
 

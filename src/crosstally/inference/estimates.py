@@ -37,17 +37,17 @@ from crosstally.schema import Schema
 SHRUNK = "shrunk"
 JOINT = "joint"
 CORRECTED = (SHRUNK, JOINT, *CORRECTIONS)
-"""Ways to correct negative cells; ``usual_correction`` says which is that of a release."""
+"""Corrections of negative cells; ``usual_correction`` gives the default."""
 
 ROUNDS = 3
-"""How often views that are corrected one by one are made to agree again: after once, large tables feel what is left."""
+"""How often views corrected one by one are made consistent again: after one round, large tables are still affected."""
 
 
 def usual_correction(measurements: Sequence[Measurement]) -> str:
     """How a release corrects negative cells by default: by shrinkage.
 
     Where ranges were measured by a matrix, not at all. Noise of neighbouring cells is then made to cancel in ranges,
-    and corrections that look at single cells undo that: ranges of 64 ages had up to twice the error (rho = 0.02).
+    and corrections of single cells undo that: ranges of 64 ages had up to twice the error (rho = 0.02).
     """
     return "none" if any(m.query.matrices for m in measurements) else SHRUNK
 
@@ -63,9 +63,9 @@ def estimate(
     """The consistent estimate from all measurements, with negative cells corrected.
 
     Args:
-        schema: What the tables are about.
-        measurements: Noisy cells and contrasts, as they were drawn. Choices are passed over.
-        rows: The number of rows where it is public; otherwise the measurements' own total is used.
+        schema: The schema of the tables.
+        measurements: Noisy cells and contrasts, as they were drawn. Choices are ignored.
+        rows: The public number of rows, if any; otherwise the measured total is used.
         nonnegative: ``shrunk``, ``joint``, or as in PriView (section 4.4) ``none``, ``simple``, ``global``, ``ripple``.
         rounds: How often the largest views are corrected and averaged again; ``shrunk`` and ``joint`` need none.
 
@@ -88,11 +88,11 @@ def unsolved_estimate(
     """An estimate without coefficients: it raises whatever ``estimate`` would, in a small part of the time.
 
     Cells and contrasts have averages whatever they are. Those of matrices exist if the tables inside them are measured
-    too, which averaging finds out: the values do not matter.
+    too, which averaging checks: the values do not matter.
     """
     _check_options(rows, nonnegative, rounds)
     groups = Groups.of(schema, (m.query for m in measurements))
-    # Whether the equations of matrices have one solution depends on the matrices alone: zeros tell it too.
+    # Whether the equations of matrices have one solution depends on the matrices alone: zeros suffice to check it.
     if any(m.query.matrices for m in measurements):
         estimate(schema, measurements, rows=rows, nonnegative="none")
     if not measurements and rows is None:
@@ -127,7 +127,7 @@ class Inference:
         return _with_values_in_groups(replace(self.estimate, coefficients=self.correct(linear))).coefficients
 
     def smooth(self) -> NDArray[np.float64]:
-        """The smoothed estimate that stands for the truth of replicates (``shrinkage.smoothed``)."""
+        """The smoothed estimate that stands for the truth of replicates (``shrink.smoothed``)."""
         return smoothed(self.linear, self.views, self.estimate.coefficients)
 
 
@@ -139,7 +139,7 @@ def infer(
     nonnegative: str = SHRUNK,
     rounds: int = ROUNDS,
 ) -> Inference:
-    """As ``estimate``, with all that is needed to repeat it."""
+    """As ``estimate``, with everything needed to repeat it."""
     _check_options(rows, nonnegative, rounds)
     measurements = tuple(m for m in measurements if m.query.is_linear)
     groups = Groups.of(schema, (m.query for m in measurements))
@@ -153,7 +153,7 @@ def infer(
     # Only the largest tables are corrected: whatever lies inside one is a sum of its cells, and not negative either.
     views = tuple(_view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements])))
     correcting = nonnegative != "none" and combined.covers(())
-    if correcting:  # corrections keep the total, so that it must be possible first
+    if correcting:  # corrections keep the total, so it must not be negative
         total = int(combined.places([()])[0].item())
         combined = replace(combined, coefficients=with_total_above_zero(combined.coefficients, total))
     found = Inference(

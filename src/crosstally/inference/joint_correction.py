@@ -17,22 +17,21 @@ Let H_V map coefficients to the cells of view V, z_V be the clipped cells (``abo
 (``owed``) and rho_V = 0.5 / v of the view's own residual (``penalties``). A step of the method (Boyd et al. 2011,
 section 3.1.1) is
 
-    z_V <- max(H_V x + y_V, 0) and 0 where nobody can be,      y_V <- y_V + H_V x - z_V             (``split_step``)
+    z_V <- max(H_V x + y_V, 0), 0 at structural zeros,         y_V <- y_V + H_V x - z_V             (``split_step``)
     x_c <- (w_c r_c + sum_V rho_V (H_V' (z_V - y_V))_c) / (w_c + sum_V rho_V (H_V' H_V)_cc),   w_c = 1 / (v_c j_c^(2p))
 
 The second is a division for each coefficient, since H_V' H_V is diagonal in the residual basis: a coefficient is spread
 evenly over the cells of the attributes that it does not hold (``outside``). All coefficients stand in one vector
 (coefficients); ``places`` (views, cells) says where those of each view are.
 
+PriView's own corrections (section 4.4) are also here: each takes a stack of tables, whose last ``ndim`` axes are the
+attributes, and returns a new stack without (large) negative cells. ``simple`` increases the total; ``global`` and
+``ripple`` keep it. A table whose total is negative becomes all zeros.
+
 >>> view = ViewGroup((2,), np.array([[0, 1]]))  # total 4 and difference 6: cells 5 and -1
 >>> start = np.array([4.0, 6.0 / math.sqrt(2)])
 >>> (nearest_above_zero(start, np.ones(2), [view], total=0) * [1, math.sqrt(2)]).round(1).tolist()  # cells 4 and 0
 [4.0, 4.0]
-
-Corrections of negative cells (PriView section 4.4): each returns tables without (large) negative cells.
-
-Each function takes a stack of tables, whose last ``ndim`` axes are the attributes, and returns a new stack. ``simple``
-increases the total; ``global`` and ``ripple`` keep it. A table whose total is negative becomes all zeros.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from crosstally.typing import Floats
 # Guard against endless ripples: the most steps of a table are _LEAST_STEPS plus _STEPS_FOR_EACH_CELL times its cells.
 _LEAST_STEPS = 10_000_000
 _STEPS_FOR_EACH_CELL = 1_000  # see above. A table that needs more is clipped with its total kept
-_ROUNDING = 1e-9  # in rows: far above the rounding of doubles, far below any threshold that somebody asks for
+_ROUNDING = 1e-9  # in rows: far above the rounding of doubles, far below any useful threshold
 
 Correction = Callable[[NDArray[np.float64], int], NDArray[np.float64]]
 
@@ -101,8 +100,8 @@ def ripple(tables: ArrayLike, ndim: int, *, threshold: float = 1.0) -> NDArray[n
     Such a cell becomes zero and what it lacked is taken in equal parts from the sum(n_i - 1) cells that differ from it
     in one attribute. This goes in rounds, all cells below at once, so that the order of cells and attributes does not
     matter, until no cell is below. With a positive total that ends: once every cell has been set to zero, all are at
-    most zero, which contradicts the total. It may take long when little is left to take from; then, and when the total
-    is not positive, the table is given to ``global``.
+    most zero, which contradicts the total. It may take long if the other cells are small; then, and if the total
+    is not positive, ``global`` is used.
 
     >>> ripple([[-4.0, 5.0], [3.0, 9.0]], ndim=2)
     array([[0., 3.],
@@ -113,7 +112,7 @@ def ripple(tables: ArrayLike, ndim: int, *, threshold: float = 1.0) -> NDArray[n
     out = np.array(tables, np.float64, order="C")
     sizes = np.array(out.shape[out.ndim - ndim :], np.int64)
     cells = out.reshape(-1, math.prod(sizes.tolist()))
-    limit = float(threshold) + _ROUNDING  # whole numbers often land on the threshold: rounding must not decide there
+    limit = float(threshold) + _ROUNDING  # integers often equal the threshold: rounding must not decide there
     below = np.flatnonzero((cells < -limit).any(axis=1))
     if not len(below):
         return out
@@ -139,7 +138,7 @@ _PENALTY = 0.5
 # Steps end when cells are this near, in units of their noise. Less takes more steps for what noise hides.
 _TOLERANCE = 0.01
 _MOST_STEPS = 200  # limits time: where steps end here and not at the tolerance, small negative cells remain
-# Views of more cells are taken one by one: eight of them need more memory than is near the processor. Up to here steps
+# Views of more cells are taken one by one: eight of them exceed the processor's cache. Up to here steps
 # abreast took 0.4 to 0.8 of the time (1 to 12 attributes of 2 to 50 values). Results do not depend on it.
 _MOST_ABREAST = 4_096
 LEAST_VARIANCE = 1e-12
@@ -153,7 +152,7 @@ _Step = tuple[Callable[..., tuple[float, float]], tuple[NDArray[Any], ...], tupl
 class ViewGroup:
     """Views of one shape: the places of each view's coefficients, the last attribute fastest.
 
-    ``possible`` says of each cell whether someone can be in it; it has no rows where everybody can be anywhere.
+    ``possible`` says of each cell whether it is not a structural zero; it has no rows if there are none.
     """
 
     shape: tuple[int, ...]
@@ -170,19 +169,19 @@ class ViewGroup:
 
     @cached_property
     def factors(self) -> Floats:
-        """What turns coefficients into those of Helmert's vectors in whole numbers."""
+        """The factors from coefficients to those of integer Helmert vectors."""
         return view_factors(self.shape)
 
     @cached_property
     def outside(self) -> Floats:
-        """For each coefficient the number of cells over the attributes that it does not hold."""
+        """For each coefficient the number of cells over the attributes that it does not have."""
         return outer_product([[n] + [1] * (n - 1) for n in self.shape])
 
 
 class JointCorrection:
-    """What all corrections of coefficients with these variances have in common, prepared once.
+    """The shared data of all corrections of coefficients with these variances, prepared once.
 
-    ``nearest`` starts from some coefficients; see ``nearest_above_zero`` for what all arguments mean.
+    ``nearest`` starts from some coefficients; see ``nearest_above_zero`` for the arguments.
     """
 
     def __init__(
@@ -246,11 +245,11 @@ def nearest_above_zero(
     there are no steps left.
 
     Args:
-        coefficients: As they were combined.
+        coefficients: The combined coefficients.
         variances: Of the coefficients.
         groups: The views.
-        total: Where the total stands; it is kept, and must not be negative.
-        power: How much sooner coefficients of a high order give way: p above.
+        total: The place of the total, which is kept and must not be negative.
+        power: How much more coefficients of a high order move: p above.
         held: Coefficients that stay as they are, besides the total.
         steps: The most steps.
     """
@@ -260,7 +259,7 @@ def nearest_above_zero(
 def _steps_of(group: ViewGroup, penalties: Floats) -> list[_Step]:
     """The kernels that make a step of views of one shape, what is fixed of their arguments, and the shape of the rest.
 
-    As many views as can stand abreast do so. Both kernels do the same to the last bit, and views stay in order.
+    Views are processed side by side if possible. Both kernels give identical bits, and views stay in order.
     """
     from crosstally.kernels.joint import ABREAST, split_step, split_step_abreast
 
@@ -284,7 +283,7 @@ def with_total_above_zero(coefficients: Floats, total: int) -> Floats:
 
 
 def _without_rows(coefficients: Floats, groups: Sequence[ViewGroup]) -> Floats:
-    """What is left when the total is zero: all cells are zero."""
+    """The coefficients for a total of zero: all cells are zero."""
     found = coefficients.copy()
     for group in groups:
         found[group.places] = 0.0
@@ -292,11 +291,11 @@ def _without_rows(coefficients: Floats, groups: Sequence[ViewGroup]) -> Floats:
 
 
 def view_factors(shape: Sequence[int]) -> Floats:
-    """What turns coefficients of a view into those of Helmert's vectors in whole numbers."""
+    """The factors from coefficients of a view to those of integer Helmert vectors."""
     # The total is the sum of n cells, so each has 1 / n of it; other vectors of Helmert have the length sqrt(j (j + 1))
     return outer_product([[1 / n, *(1 / math.sqrt(j * (j + 1)) for j in range(1, n))] for n in shape])
 
 
 def view_orders(shape: Sequence[int]) -> NDArray[np.int64]:
-    """How many attributes each coefficient of a view holds."""
+    """The number of attributes of each coefficient of a view."""
     return np.asarray((np.indices(shape) > 0).sum(axis=0).ravel(), np.int64)

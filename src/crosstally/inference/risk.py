@@ -1,7 +1,7 @@
-"""Find the mixture of candidate estimates with the least estimated risk, separately for each set of attributes.
+"""Mix candidate estimates by their estimated risk, and shrink cells towards a guess by empirical Bayes.
 
-l_c are the n combined coefficients, unbiased with variance v_c, X_c the coefficients of a candidate. For any candidate
-and any noise,
+**Mixture.** For each set of attributes the mixture with the least estimated risk is used. l_c are the n combined
+coefficients, unbiased with variance v_c, X_c the coefficients of a candidate. For any candidate and any noise,
 
     E sum (X_c - truth_c)^2 / v_c  =  E [ sum (X_c - l_c)^2 / v_c  +  2 sum cov(X_c, l_c) / v_c  -  n ]
 
@@ -30,12 +30,10 @@ n = 2, v = 1 and |l|^2 = 8, and the second candidate is l itself:
 >>> best_weights(np.array([[8.0], [0.0], [0.0]]), np.array([[-2.0], [0.0]])).ravel().tolist()
 [0.25, 0.0]
 
-Shrink cells towards a guess, by an amount that the cells themselves determine: empirical Bayes.
-
-``shrinkage`` learns two such mixtures for each release: with independence as the guess, then with all pairs.
-
-y is a noisy cell, s its noise variance, q a smooth guess of it (for example from independent attributes). The prior of
-the true count is a mixture of normals around multiples of the guess,
+**Shrinkage.** Cells are shrunk towards a guess by an amount learned from the cells. ``shrink`` learns two such priors
+for each release: with independence as the guess, then with all pairs. y is a noisy cell, s its noise variance, q a
+smooth guess of it (for example from independent attributes). The prior of the true count is a mixture of normals around
+multiples of the guess,
 
     count ~ sum over k of weight_k N(m_k, w_k),      m_k = lift_k q,      w_k = min(m_k, (e m_k)^2) + (width_k m_k)^2,
 
@@ -87,7 +85,7 @@ COMPONENTS = np.array([
 # For empty cells, the four widths near the guess, lifts below one, and lifts above one: these fall as 1 / lift. Chosen.
 _PRIOR = np.array([2.0, 3.0, 2.0, 2.0, 2.0, *np.where(_LIFTS < 1, 0.6, 6.0 / _LIFTS)])
 _PRIOR /= _PRIOR.sum()
-"""Weights before any cell is seen. Thousands of cells outvote them; they matter where a stratum has a handful."""
+"""Prior weights. Thousands of cells override them; they matter in strata with few cells."""
 
 EDGES = np.array([0.1, 1.0, 10.0, 100.0, 1000.0])
 """Guesses between two of these share weights: decades of counts."""
@@ -102,7 +100,7 @@ _ROUNDS, _STEPS = 6, 10
 """The mean over strata is renewed this often, after this many steps of expectation and maximisation."""
 
 _LEAST_GUESS = 1e-9
-"""Cells guessed below this say nothing about lifts."""
+"""Cells guessed below this contain no information about lifts."""
 
 
 def mixture_of(noisy: Sequence[Floats], guesses: Sequence[Floats], variances: Sequence[Floats]) -> Floats:
@@ -146,8 +144,8 @@ def mixture_of(noisy: Sequence[Floats], guesses: Sequence[Floats], variances: Se
 
 
 POOLED = 20.0
-"""What sets of equally many attributes say together counts like this many coefficients of the set itself. From
-experiments (lab/evidence/shrinkage.md): 10, 20 and 40 differ by 1%. With nothing but pooling (infinity) tables of two
+"""The pooled form of sets of one order has the weight of this many coefficients of the set itself. From
+experiments (lab/evidence/shrinkage.md): 10, 20 and 40 differ by 1%. With pooling only (infinity) tables of two
 by two values are shrunk as if they were large and empty."""
 
 _CHOICE = 2.0
@@ -182,7 +180,7 @@ class Sets:
 
 
 class Blend:
-    """The blend of two candidates with the least estimated risk: weights for each set, and the risk they promise.
+    """The blend of two candidates with the least estimated risk: weights for each set, and their estimated risk.
 
     ``risks`` are the estimated risks of l, both candidates and the blend, for each set, in units of the variance of l:
     the risk of l is its number of coefficients.
@@ -208,7 +206,7 @@ class Blend:
             candidates: Two estimates of them.
             noises: The noise of each replicate.
             replicated: Both candidates computed from each replicate.
-            smooth: What the noise was added to.
+            smooth: The estimate that the noise was added to.
         """
         chosen = sets.chosen
         self.sets, self.candidates = sets, candidates
@@ -260,7 +258,7 @@ def best_weights(q: Floats, g: Floats) -> Floats:
     second = _ratio(-g[1], q22)
     along = _ratio(q22 - q12 - g[0] + g[1], q11 - 2 * q12 + q22)
     determinant = q11 * q22 - q12**2
-    safe = determinant > 1e-9 * q11 * q22  # candidates that nearly agree: a side of the triangle is as good
+    safe = determinant > 1e-9 * q11 * q22  # the candidates nearly agree: a side of the triangle is as good
     inside = np.stack([q12 * g[1] - q22 * g[0], q12 * g[0] - q11 * g[1]]) / np.where(safe, determinant, 1.0)
     allowed = safe & (inside >= 0).all(axis=0) & (inside.sum(axis=0) <= 1)
     points = np.stack([(none, none), (first, none), (none, second), (along, 1 - along), np.where(allowed, inside, 0.0)])

@@ -71,7 +71,7 @@ _LEAST_PAIRS, _MOST_PAIRS = 2, 4
 """Pairs of replicates: as many as keep the cells of all views, times pairs, within the work; small releases have few
 coefficients to average over, and time for more pairs."""
 
-_VISITS = 120  # pairs of a view times sweeps: limits time. What fewer or more change is said below
+_VISITS = 120  # pairs of a view times sweeps: limits time. See below for the effect
 _LEAST_SWEEPS, _MOST_SWEEPS = 3, 12
 """Raking visits each pair of a view this often: as often as keeps all visits within 120. Pairs that share attributes
 correct each other, so that views of many attributes need fewer sweeps (12 instead of 4 for eight change nothing)."""
@@ -145,8 +145,8 @@ def shrunk(
 
     Args:
         combined: The least squares estimate; its total must be positive.
-        measurements: What it was combined from.
-        averages: How it was combined.
+        measurements: The measurements it was combined from.
+        averages: The averages that combined it.
         groups: The views.
     """
     model = _Model(combined, groups)
@@ -156,10 +156,10 @@ def shrunk(
 def smoothed(combined: Estimate, groups: Sequence[ViewGroup], found: Floats) -> Floats:
     """An estimate moved towards independence, set by set, as far as the measurements allow.
 
-    A corrected estimate is too sparse to stand for the truth: cells that noise made zero would never err again. With i
-    the coefficients of independence, n_B their number in the set B and D_B the sum over B of (l - i)^2 / v,
-    s_B = max(0, 1 - n_B / D_B) is the share of the distance that is not noise (James and Stein). Sets of one order
-    share what they say as in ``risk``. Where noise left no rows there is nothing to move: every cell is zero.
+    A corrected estimate is too sparse to be the truth of replicates: cells that noise made zero would have no error.
+    With i the coefficients of independence, n_B their number in the set B and D_B the sum over B of (l - i)^2 / v, s_B
+    = max(0, 1 - n_B / D_B) is the share of the distance that is not noise (James and Stein). Sets of one order are
+    pooled as in ``risk``. If the total is not positive every cell is zero.
     """
     model, out = _Model(combined, groups), found.copy()
     if not (model.views and found[model.total] > 0):
@@ -232,7 +232,7 @@ class _Model:
         return self._corrections[power].nearest(coefficients, steps=_FIRST_STEPS)
 
     def last(self, coefficients: Floats) -> Floats:
-        """No negative cells, one-ways as they are."""
+        """No negative cells, one-way tables unchanged."""
         return nearest_above_zero(coefficients, self.variances, self.views, total=self.total, held=self.orders <= 1)
 
     def plausible(self, found: Floats) -> Floats:
@@ -248,7 +248,7 @@ class _Model:
         )
         true = np.maximum(noisy - np.bincount(self.orders), 0.0)
         shares = np.sqrt(true / np.maximum(true, np.maximum(apart, LEAST_VARIANCE)))
-        shares[:2] = 1.0  # independence has the one-ways of what was found: no distance to move
+        shares[:2] = 1.0  # independence has the same one-way tables: no distance to move
         return np.asarray(independent + shares[self.orders] * (found - independent))
 
     def independent(self, found: Floats) -> Floats:
@@ -272,7 +272,7 @@ class _Model:
         for view in self.views:
             guess = np.empty(view.places.shape)
             independent_guesses(found, view.places, view.factors, view.sizes, guess)
-            # Mass that independence puts where nobody can be goes to the other cells of its view
+            # The mass of structural zeros under independence goes to the other cells of the view
             if len(view.possible):
                 totals = guess.sum(axis=1, keepdims=True)
                 guess *= view.possible
@@ -292,7 +292,7 @@ class _Model:
         return out
 
     def _shrunk(self, guesses: Sequence[Floats], noisy: Sequence[Floats], weights: Floats) -> Floats:
-        """Coefficients of the shrunk views, averaged; ``noisy`` is used up."""
+        """Coefficients of the shrunk views, averaged; ``noisy`` is overwritten."""
         from crosstally.kernels.shrinkage import shrink_cells
 
         precisions = []
@@ -306,7 +306,7 @@ class _Model:
         return self._averaged(noisy, precisions)
 
     def _averaged(self, tables: Sequence[Floats], weights: Sequence[Floats]) -> Floats:
-        """The coefficients of tables of all views, averaged; the total and what no view holds stay as combined."""
+        """The averaged coefficients of tables of all views; the total and others stay as combined."""
         from crosstally.kernels.shrinkage import add_views
 
         # A coefficient that several views hold is the mean of theirs, weighted by the views' precisions

@@ -1,4 +1,4 @@
-"""The local model: every person perturbs their own row, and tables are estimated although nobody holds the rows.
+"""The local model: every person perturbs their own row, and tables are estimated from the perturbed reports.
 
 ``design`` makes a public protocol, ``protocol.report`` runs on the person's own device, ``Collector`` counts reports
 and gives the same ``Release`` as the central model.

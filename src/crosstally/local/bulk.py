@@ -1,4 +1,4 @@
-"""Many people's reports at once, for simulations and for those who hold rows and want to forget them.
+"""Reports of many people at once, for simulations and for holders of rows who want to delete them.
 
 The probabilities are those of the protocol, exactly, as on a device. Random words come from OpenSSL's generator
 (``ssl.RAND_bytes``), a deterministic generator keyed and rekeyed by the operating system's secure source.
@@ -18,7 +18,8 @@ from crosstally.local.oracles import Oracle
 from crosstally.local.oracles.answers import Answers
 from crosstally.local.protocol import Protocol, Tokens, groups_of_tokens
 
-# People whose reports are drawn at once: limits memory, some random words for each. It changes no report's law.
+# People whose reports are drawn at once: limits memory, some random words for each. It does not affect the distribution
+# of reports.
 _CHUNK = 2**14
 
 
@@ -26,9 +27,9 @@ def reports(protocol: Protocol, codes: ArrayLike, *, tokens: Tokens | None = Non
     """A report for each person, as an array that ``Collector.add_many`` takes.
 
     Args:
-        protocol: What is asked.
+        protocol: The protocol.
         codes: A row for each attribute of the schema, a column for each person: the cells' numbers.
-        tokens: A token for each person, in their order, where the protocol has tokens; more than needed are left over.
+        tokens: A token for each person, in their order, where the protocol has tokens; extra ones are ignored.
     """
     given = _checked(protocol, codes)
     people = given.shape[1]

@@ -1,12 +1,11 @@
-"""Reports in, a release out: validated, each id once, counted in whole numbers that add up across collectors.
+"""The collector: validates reports, counts each id once, and turns the counts into a release.
 
-What became of reports: counted, or refused for a reason.
+Counts are integers that add up across collectors. Every report is either counted or refused for a stated reason
+(``Received``).
 
-The ids of all reports that were counted, so that none counts twice.
-
-They are kept in sorted runs, each more than twice as long as the next. New ids become a run of their own; runs that are
-not longer than that are merged. So n ids have at most log2(n) runs, an id is merged as often at most, and a batch costs
-about the same whether millions of ids are held or none: one sorted array would be sorted again for every batch.
+The ids of counted reports are kept in sorted runs, each more than twice as long as the next. New ids become a new run;
+runs that violate this are merged. So n ids have at most log2(n) runs, each id is merged at most log2(n) times, and a
+batch costs about the same however many ids are held. A single sorted array would be sorted again for every batch.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from crosstally.residuals import Estimate, combine
 
 
 class Reason(StrEnum):
-    """What became of a report."""
+    """The outcome of a report."""
 
     ACCEPTED = "accepted"
     WRONG_SIZE = "a report must have 37 bytes"
@@ -54,7 +53,7 @@ class Reason(StrEnum):
 
     @property
     def code(self) -> int:
-        """Its place among all reasons: what stands for it in arrays of many reports."""
+        """Its index among all reasons: its code in arrays."""
         return _CODES[self]
 
 
@@ -64,7 +63,7 @@ _CODES = {reason: code for code, reason in enumerate(_REASONS)}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Received:
-    """What became of each of many reports: codes of ``Reason``, in the order given."""
+    """The outcomes of many reports: codes of ``Reason``, in the order given."""
 
     codes: NDArray[np.uint8]
 
@@ -74,13 +73,13 @@ class Received:
         return int((self.codes == Reason.ACCEPTED.code).sum())
 
     def reasons(self) -> list[Reason]:
-        """What became of each one."""
+        """The outcome of each one."""
         return [_REASONS[code] for code in self.codes.tolist()]
 
     def numbers(self) -> dict[Reason, int]:
-        """How many there are of each reason."""
-        found = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
-        return {reason: number for reason, number in zip(_REASONS, found, strict=True) if number}
+        """The number of reports with each outcome."""
+        totals = np.bincount(self.codes, minlength=len(_REASONS)).tolist()
+        return {reason: number for reason, number in zip(_REASONS, totals, strict=True) if number}
 
 
 class ReportIds:
@@ -93,16 +92,16 @@ class ReportIds:
         return sum(map(len, self._runs))
 
     def holds(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """For each of these ids whether it is among them."""
-        found = np.zeros(len(ids), np.bool_)
+        """For each of these ids whether it is in the set."""
+        is_held = np.zeros(len(ids), np.bool_)
         for run in self._runs:
             if len(run):
                 places = np.minimum(np.searchsorted(run, ids), len(run) - 1)
-                found |= run[places] == ids
-        return found
+                is_held |= run[places] == ids
+        return is_held
 
     def add(self, ids: NDArray[Any]) -> None:
-        """Add ids, each once, none of which is held."""
+        """Add ids, each once, none of them in the set."""
         self._runs.append(np.sort(ids))
         while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
             last, before = self._runs.pop(), self._runs.pop()
@@ -133,7 +132,7 @@ RECORD = np.dtype(
     [("version", "u1"), ("protocol", "V8"), ("id", "V16"), ("group", "<u4"), ("payload", "<u8")], align=False
 )
 _MAGIC = b"crosstally-collector-1\n"
-_FLUSH = 50_000  # reports kept before they are counted together: limits memory. Counts do not depend on it
+_FLUSH = 50_000  # buffered reports that are counted together: limits memory. Counts do not depend on it
 _MOST_SLOTS = 2**25  # a protocol of a kilobyte may ask for 2^40; 256 MB of counts
 _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
     "expected": expected_measurements,
@@ -145,9 +144,9 @@ _SHRINK: Mapping[str, Callable[[Estimate, Sequence[Measurement]], Shrunk]] = {
 class Collector:
     """Counts the reports of one protocol. Collectors can be merged; the order does not matter.
 
-    A device sends the same bytes again whenever it is not sure that they arrived, so each id counts once. Where several
-    collectors share the work, reports go by their id, so that the same one always reaches the same collector. Where the
-    protocol has tokens, the token is the id: only one that was handed out counts, once, and in the group it gives.
+    A device sends the same bytes again if it is not sure that they arrived, so each id counts once. If several
+    collectors share the work, reports are routed by id, so that a repeated report reaches the same collector. With
+    tokens, the token is the id: only an issued token counts, once, and in the group that it gives.
     """
 
     def __init__(self, protocol: Protocol, *, tokens: Tokens | None = None) -> None:
@@ -177,7 +176,7 @@ class Collector:
     # Reports in
 
     def add(self, report: bytes) -> Reason:
-        """Count one report; what became of it."""
+        """Count one report and return its outcome."""
         if len(report) != RECORD.itemsize:
             return Reason.WRONG_SIZE
         (reason,) = Received(self._codes(np.frombuffer(report, RECORD))).reasons()
@@ -218,7 +217,7 @@ class Collector:
             self._count(np.frombuffer(pending, RECORD))
 
     def _codes(self, records: NDArray[Any]) -> NDArray[np.uint8]:
-        """For each record whether it is well formed, before ids are looked at."""
+        """For each record whether it is well formed, before ids are checked."""
         codes = np.full(len(records), Reason.ACCEPTED.code, np.uint8)
         groups = records["group"]
         known = groups < len(self._people)
@@ -232,7 +231,7 @@ class Collector:
         return codes
 
     def _check_tokens(self, records: NDArray[Any], codes: NDArray[np.uint8]) -> None:
-        """Refuse what is well formed but holds no token that was handed out, or not the group that it gives."""
+        """Refuse well-formed reports without an issued token or with the wrong group."""
         assert self._issued is not None
         good = np.flatnonzero(codes == Reason.ACCEPTED.code)
         tokens = np.ascontiguousarray(records["id"][good])
@@ -272,7 +271,7 @@ class Collector:
         return out
 
     def save(self, path: str | Path) -> None:
-        """Write the state to a file that is there whole or not at all. It holds ids and counts, and no rows."""
+        """Write the state to a file atomically. It contains ids and counts, and no rows."""
         self._flush()
         head = json.dumps({"protocol": self.protocol.id, "reports": len(self._ids)}).encode() + b"\n"
         arrays = (self._people.astype("<i8"), self._counts.astype("<i8"), self._ids.sorted())
@@ -281,7 +280,7 @@ class Collector:
 
     @classmethod
     def load(cls, path: str | Path, protocol: Protocol, *, tokens: Tokens | None = None) -> Collector:
-        """A collector from its file; one that is cut short or changed is refused. Tokens are in a file of their own."""
+        """A collector from its file; a truncated or changed file is refused. Tokens are in a separate file."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:
@@ -303,7 +302,7 @@ class Collector:
         return out
 
     def _check(self, path: str) -> None:
-        """Raise unless a state that was read can be the state of a collector: its digest says only that it is whole."""
+        """Raise unless this is a valid state of a collector: the digest only shows that the file is complete."""
         ids, number = self._ids.sorted(), len(self._ids)
         if min(self._people.min(initial=0), self._counts.min(initial=0)) < 0 or self._people.max(initial=0) > number:
             raise CrosstallyError(f"{path!r} has counts that no reports can have")
@@ -315,21 +314,21 @@ class Collector:
         ):
             raise CrosstallyError(f"{path!r} has more answers in a group than people")
 
-    # What liars could do
+    # Adversarial reports
 
     def group_sizes(self) -> GroupSizes:
-        """The number of reports of each group, beside its expected share: a crowd in one group is visible here."""
+        """The number of reports of each group, with its expected share: a crowd in one group is visible here."""
         self._flush()
         return GroupSizes.of(self._people.copy(), [group.share for group in self.protocol.groups])
 
-    def max_shift(self, *attributes: str, liars: float) -> float:
-        """How far a share of liars among those who reported could have moved a cell of a table, in people, at most.
+    def max_shift(self, *attributes: str, adversarial: float) -> float:
+        """An upper bound, in people, on how far this share of adversarial reports could have moved a cell of a table.
 
-        It is about the unbiased estimate, before cells are corrected or shrunk. Where there are no tokens, liars choose
-        the groups in which they move the most; with tokens each group has its share of them, on average over tokens.
+        It applies to the unbiased estimate, before cells are corrected or shrunk. Without tokens, adversaries choose
+        the groups with the most influence; with tokens each group has its share of them, on average over tokens.
         """
         self._flush()
-        return max_shift(self.protocol, self._people, attributes, liars=liars)
+        return max_shift(self.protocol, self._people, attributes, adversarial=adversarial)
 
     # A release out
 
@@ -348,9 +347,9 @@ class Collector:
         Args:
             nonnegative: How negative cells are corrected; ``none`` leaves the unbiased estimate.
             rounds: How often tables are corrected and made consistent again.
-            shrink: ``expected`` takes what is best on average given all reports, where nobody was asked about more than
-                three attributes (``posterior``); ``independence`` draws the estimate towards independence by as much as
-                the reports call for (``shrinkage``); ``none`` does neither. ``auto`` is the first that can be had for
+            shrink: ``expected`` uses posterior means given all reports, if no group has more than three attributes
+                (``posterior``); ``independence`` shrinks the estimate towards independence by an amount learned from
+                the reports (``pair_shrinkage``); ``none`` does neither. ``auto`` is the first that is possible for
                 the methods that were designed with it, unless ``nonnegative`` is none.
         """
         measured = self.measurements()
@@ -416,5 +415,5 @@ def _protocol_of(head: bytes) -> str | None:
         fields = read_json(head)
     except JsonError:
         return None
-    found = fields.get("protocol") if isinstance(fields, dict) else None
-    return found if isinstance(found, str) else None
+    stated = fields.get("protocol") if isinstance(fields, dict) else None
+    return stated if isinstance(stated, str) else None

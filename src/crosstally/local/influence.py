@@ -1,18 +1,17 @@
-"""How far people who lie could move a table: the leverage of each group, and who may crowd where.
+"""How far adversarial reports could move a table, and a test of whether group sizes match their shares.
 
 The unbiased estimate of a cell c of a table over A is linear in the reports. With B running over the sets of attributes
-within A, R_B the residuals, and w_gB the weight that group g has in the average of R_B over all groups that tell it,
+within A, R_B the residuals, and w_gB the weight of group g in the average of R_B over all groups that measure it,
 
     T_c = N / prod(n_i, i in A) + sum over g of N / n_g x (sum over the reports y of g of h_g(y)),
     h_g(y) = sum over B of w_gB R_B(y)[c_B] / prod(n_i, i in A but not B).
 
-A liar says the y of greatest h_g; had they been honest, h_g would have been, on average, what their row is worth: at
-least the smallest such number over all rows. So m liars among the n_g people of a group move c up by at most
+An adversary reports the y with the largest h_g; an honest report of the same person has an expected h_g of at least
+the smallest such expectation over all rows. So m adversarial reports among the n_g of a group move c up by at most
 N m / n_g x (greatest over reports - smallest over rows), and down likewise. The weights are those of the error model.
 
-Liars who choose their group fill the ones that move c most. With tokens a group has its share of all liars.
-
-Are the groups as large as their shares say? Whoever crowds into one group to move a table shows here.
+Adversaries who choose their group fill the groups that move c most. With tokens each group has its share of them.
+The test of group sizes detects adversaries who crowd into one group.
 """
 
 from __future__ import annotations
@@ -29,23 +28,26 @@ from crosstally.errors import CrosstallyError
 from crosstally.local.oracles.oracle import Oracle, centred
 from crosstally.local.protocol import Protocol
 
-MOST_CELLS = 1024  # every cell is looked at, since it matters a little which one it is
+MOST_CELLS = 1024  # every cell is examined, since the influence differs a little between cells
 
 
-def max_shift(protocol: Protocol, people: NDArray[np.int64], attributes: Sequence[str], *, liars: float) -> float:
-    """How far a share of liars could move a cell of a table, in people, where each group has so many of them."""
+def max_shift(protocol: Protocol, people: NDArray[np.int64], attributes: Sequence[str], *, adversarial: float) -> float:
+    """How far a share of adversarial reports could move a cell, in people; ``people`` has the reports of each group."""
     wanted = protocol.schema.subset(*attributes)
-    if not 0 <= liars <= 1:
-        raise CrosstallyError(f"the share of liars must be from 0 to 1, got {liars!r}")
+    if not 0 <= adversarial <= 1:
+        raise CrosstallyError(f"the share of adversarial reports must be from 0 to 1, got {adversarial!r}")
     if math.prod(wanted.shape) > MOST_CELLS:
         raise CrosstallyError(
-            f"how far liars move a table can be told of tables of at most {MOST_CELLS:,} cells, "
+            f"the influence of adversarial reports can be computed for tables of at most {MOST_CELLS:,} cells, "
             f"got {math.prod(wanted.shape):,}; name fewer attributes"
         )
     table = tuple(protocol.schema.positions[name] for name in wanted.names)
     weights = _weights(protocol, people, table)
     return max(
-        (_moved(protocol, people, _leverages(protocol, table, weights, cell), liars) for cell in _cells(wanted.shape)),
+        (
+            _moved(protocol, people, _leverages(protocol, table, weights, cell), adversarial)
+            for cell in _cells(wanted.shape)
+        ),
         default=0.0,
     )
 
@@ -57,7 +59,7 @@ def _cells(shape: Sequence[int]) -> list[tuple[int, ...]]:
 def _weights(
     protocol: Protocol, people: NDArray[np.int64], table: Sequence[int]
 ) -> dict[int, dict[tuple[int, ...], float]]:
-    """For each group that tells of the table, the weight it has in the average of each set of attributes."""
+    """For each group that measures the table, its weight in the average of each set of attributes."""
     precision: dict[int, dict[tuple[int, ...], float]] = {}
     for number, (group, asked) in enumerate(zip(protocol.groups, people.tolist(), strict=True)):
         inside = [axis for axis, place in enumerate(group.attributes) if place in table]
@@ -80,7 +82,7 @@ def _leverages(
     weights: Mapping[int, Mapping[tuple[int, ...], float]],
     cell: Sequence[int],
 ) -> dict[int, tuple[float, float]]:
-    """For each group how far it moves a cell, up and down, if everybody in it lies; as a part of all people."""
+    """How far each group moves a cell, up and down, if all its reports are adversarial; as a share of all people."""
     sizes = protocol.schema.shape
     place_of = dict(zip(table, cell, strict=True))
     out = {}
@@ -99,7 +101,7 @@ def _leverages(
 
 
 def _extremes_of_rows(oracle: Oracle, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
-    """The least and the most that a row is worth: the mean of what its honest reports say."""
+    """The smallest and largest expected contribution of a row's honest reports."""
     axes = sorted({axis for own in wanted for axis in own})
     worth = np.zeros([oracle.sizes[axis] for axis in axes])
     for own, weights in wanted.items():
@@ -108,16 +110,16 @@ def _extremes_of_rows(oracle: Oracle, wanted: Mapping[tuple[int, ...], NDArray[n
 
 
 def _moved(
-    protocol: Protocol, people: NDArray[np.int64], leverages: Mapping[int, tuple[float, float]], liars: float
+    protocol: Protocol, people: NDArray[np.int64], leverages: Mapping[int, tuple[float, float]], adversarial: float
 ) -> float:
     total = int(people.sum())
     if protocol.tokens:
-        return total * liars * max(sum(each[side] for each in leverages.values()) for side in (0, 1))
-    return max(_crowded(people, leverages, liars * total, side) for side in (0, 1))
+        return total * adversarial * max(sum(each[side] for each in leverages.values()) for side in (0, 1))
+    return max(_crowded(people, leverages, adversarial * total, side) for side in (0, 1))
 
 
 def _crowded(people: NDArray[np.int64], leverages: Mapping[int, tuple[float, float]], left: float, side: int) -> float:
-    """The move of liars who fill the groups in which one of them moves the cell most, then the next ones."""
+    """The shift if adversaries fill the groups in which one report moves the cell most, then the next ones."""
     total, moved = int(people.sum()), 0.0
     for number in sorted(leverages, key=lambda each: leverages[each][side] / people[each], reverse=True):
         crowd = min(left, float(people[number]))
@@ -129,16 +131,16 @@ def _crowded(people: NDArray[np.int64], leverages: Mapping[int, tuple[float, flo
 
 
 FALSE_ALARM = 1e-3
-"""How often honest collections are called unusual, at most: in one of a thousand."""
+"""The largest probability that an honest collection is called unusual."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupSizes:
-    """The reports of each group beside what its share lets expect.
+    """The number of reports of each group and the number expected from its share.
 
-    An honest group's size is binomial, whatever people answer. Each size is compared with both tails of that law, and
-    the smallest of all probabilities is multiplied by their number, two for each group (Bonferroni): so an honest
-    collection is unusual with a probability of at most ``FALSE_ALARM``, exactly, however small its groups are.
+    An honest group's size is binomial, whatever people answer. Both tails of every size are tested with a Bonferroni
+    correction (two tests for each group), so an honest collection is unusual with a probability of at most
+    ``FALSE_ALARM``, exactly, however small its groups are.
     """
 
     reports: NDArray[np.int64]
@@ -152,12 +154,12 @@ class GroupSizes:
 
     @property
     def expected(self) -> NDArray[np.float64]:
-        """How many reports each group is expected to have."""
+        """The expected number of reports of each group."""
         return np.asarray(self.shares * self.reports.sum(), np.float64)
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """For each group how likely so large, or so small, a size is, times the number of sizes looked at."""
+        """For each group the tail probability of its size, times the number of tests, at most 1."""
         from scipy.stats import binom
 
         number, reports = int(self.reports.sum()), self.reports
@@ -166,7 +168,7 @@ class GroupSizes:
 
     @property
     def unusual(self) -> tuple[int, ...]:
-        """The groups whose size chance does not explain, the least likely first; none in an honest collection."""
-        found = self.probabilities
-        order = np.argsort(found, kind="stable")
-        return tuple(order[found[order] < FALSE_ALARM].tolist())
+        """The groups whose sizes chance does not explain, least likely first."""
+        probabilities = self.probabilities
+        order = np.argsort(probabilities, kind="stable")
+        return tuple(order[probabilities[order] < FALSE_ALARM].tolist())

@@ -1,11 +1,9 @@
-"""The public protocol of a collection: what every device is asked, with which probabilities.
+"""The public protocol of a collection (questions and probabilities), and one-time tokens that assign groups.
 
-One-time tokens: what the collector hands out so that nobody chooses which group they report in.
-
-People who lie and choose their group all go to one, where few others are, and each of them counts as often as people
-are missing there. With tokens the group is a keyed hash of token and protocol (``client.place_of_token``): the device
-works it out, the collector works it out again, and a token counts once. A token is a secret of the collector and of
-the one person it was handed to; whoever has it can report in that person's place.
+Adversaries who choose their group all choose a small one, where each report has a large weight. With tokens the group
+is a keyed hash of token and protocol (``client.place_of_token``): the device computes it, the collector computes it
+again, and a token counts once. A token is a secret shared by the collector and one person; anyone who has it can report
+in that person's place.
 """
 
 from __future__ import annotations
@@ -36,16 +34,16 @@ from crosstally.schema import Outside, Schema
 
 _MINIMUM = 1_000  # the fewest reports that are released, by default. Chosen: counts of few reports are mostly noise
 _MOST_REPEATED = 1_000  # groups or oracles that are the same: designs have none, and each takes time to check
-_MOST_PEOPLE = 10**12  # a limit: more people than there are, and far from where counts and shares leave int64
+_MOST_PEOPLE = 10**12  # a limit: more people than exist, and far below the overflow of int64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A collection that anyone may read: groups, what each is asked, and exact probabilities; JSON both ways.
+    """A public collection plan: groups, their questions and exact probabilities; converts to and from JSON.
 
     ``people`` is the number expected when it was designed, ``ways`` the size of the tables that matter, ``minimum`` the
-    fewest reports from which anything is released. Where there are ``tokens``, a one-time token gives each device its
-    group, otherwise the device draws it.
+    fewest reports from which anything is released. With ``tokens``, a one-time token gives each device its
+    group; otherwise the device draws it.
     """
 
     schema: Schema
@@ -80,20 +78,20 @@ class Protocol:
 
     @cached_property
     def digest(self) -> bytes:
-        """The SHA-256 of its document, of which tokens give groups."""
+        """The SHA-256 of its document, from which tokens give groups."""
         return client.protocol_digest(self.document)
 
     @property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that name it: any change of the document gives other ones."""
+        """Sixteen hexadecimal digits that identify it and change with the document."""
         return self.digest[:8].hex()
 
     @property
     def predicted_error(self) -> tuple[float, float]:
-        """How far off a table over ``ways`` attributes is expected to be, in L2 and as a part of all people.
+        """The expected L2 error of a table over ``ways`` attributes, as a share of all people.
 
-        The first is for attributes that hardly depend on each other, the second for strong dependence. Nobody knows
-        which before people have reported.
+        The first is for attributes that hardly depend on each other, the second for strong dependence. Which one
+        applies is unknown before people have reported.
         """
         sizes, shrunk = self.schema.shape, self.method in SHRUNK
         return predicted_range(sizes, self.groups, people=self.people, ways=self.ways, shrunk=shrunk)
@@ -106,7 +104,7 @@ class Protocol:
         cap: str | int | Fraction,
         token: str | None = None,
     ) -> bytes:
-        """The 37 bytes that a person's device sends; see ``client.report``, which needs nothing but this document."""
+        """The 37 bytes that a person's device sends; see ``client.report``, which needs only this document."""
         return client.report(self.document, row, store=store, cap=cap, token=token)
 
     def save(self, path: str | Path) -> None:
@@ -141,7 +139,7 @@ class Protocol:
 
 
 def _read(checked: Mapping[str, Any]) -> Protocol:
-    """The protocol of a document that ``client.check_protocol`` has found right."""
+    """The protocol of a document that passed ``client.check_protocol``."""
     oracles = [oracle_of(each) for each in checked["oracles"]]
     return Protocol(
         schema=Schema.from_dict(checked["schema"]),
@@ -174,18 +172,18 @@ def design(
     minimum: int | None = None,
     tokens: bool = False,
 ) -> Protocol:
-    """A protocol for collecting tables from people who keep their rows to themselves.
+    """A protocol for collecting tables from people whose rows stay on their devices.
 
     Args:
-        schema: What a row is about. Every person has one row; values outside it are mapped, never refused.
-        epsilon: What every single report may tell: the probability of any report changes by at most a factor of
+        schema: The schema of a row. Every person has one row; values outside it are mapped, never refused.
+        epsilon: The privacy budget of each report: the probability of any report changes by at most a factor of
             e^epsilon, whatever the row.
         people: About how many people will report; the design depends on it, the guarantee does not.
         ways: The size of the tables that matter most. Any other table can be asked for afterwards.
-        method: Who is asked what; the one of least predicted error when ``auto``.
+        method: The planning method; with ``auto`` the one of least predicted error.
         minimum: The fewest reports from which anything is released; 1,000, or all expected if they are fewer.
-        tokens: Whether the collector hands out one-time tokens, which give each device its group, so that people who
-            lie cannot choose theirs (``Tokens``). Without them each device draws its own.
+        tokens: Whether the collector hands out one-time tokens, which give each device its group, so that
+            adversaries cannot choose theirs (``Tokens``). Without them each device draws its own.
     """
     _check_schema(schema)
     schema = schema.bare()  # devices need no descriptions
@@ -259,7 +257,7 @@ class Tokens:
 
     @classmethod
     def issue(cls, protocol: Protocol, number: int) -> Tokens:
-        """So many new tokens from the operating system's secure source."""
+        """New tokens from the operating system's secure source."""
         if not protocol.tokens:
             raise CrosstallyError("this protocol has no tokens: design it with them")
         if not is_whole(number, 1, _MOST):
@@ -267,18 +265,18 @@ class Tokens:
         return cls(protocol.id, np.frombuffer(secrets.token_bytes(client.TOKEN_BYTES * number), TOKEN))
 
     def texts(self) -> list[str]:
-        """Each token as its person gets it: 32 hexadecimal digits."""
+        """Each token in the form that people get: 32 hexadecimal digits."""
         return [token.tobytes().hex() for token in self.numbers]
 
     def joined(self, other: Tokens) -> Tokens:
-        """These, and those others of the same protocol that are not among them."""
+        """The union with other tokens of the same protocol."""
         if other.protocol != self.protocol:
             raise CrosstallyError("only tokens of the same protocol can be joined")
         both = np.concatenate([self.numbers, other.numbers])
         return Tokens(self.protocol, both[np.sort(np.unique(both, return_index=True)[1])])
 
     def after(self, number: int) -> Tokens:
-        """Those that are left when so many of the first were handed out."""
+        """The tokens that remain after this many were issued."""
         return Tokens(self.protocol, self.numbers[number:])
 
     def save(self, path: str | Path) -> None:
@@ -309,7 +307,7 @@ class Tokens:
 
 
 def groups_of_tokens(protocol: Protocol, tokens: NDArray[Any]) -> NDArray[np.int64]:
-    """The group that each token gives, as a device works it out."""
+    """The group of each token, as a device computes it."""
     ends = np.cumsum([group.share for group in protocol.groups])
     places = [client.place_of_token(protocol.digest, token.tobytes(), int(ends[-1])) for token in tokens]
     return np.searchsorted(ends, np.array(places, np.int64), side="right")

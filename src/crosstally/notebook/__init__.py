@@ -1,1 +1,1 @@
-"""Questions to a table over the years: paid and remembered, or answered for free from what is known."""
+"""Questions to a table over time: paid and stored, or estimated for free from earlier answers."""

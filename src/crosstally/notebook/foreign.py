@@ -1,14 +1,12 @@
-"""Answers of other mechanisms and public numbers: used beside what a ledger paid for, and never charged to it.
+"""Foreign answers: answers of other mechanisms and public numbers, which a notebook uses but never charges.
 
-They are noisy in their own way and protected, or not, by somebody else's promise. So each says where it comes from, and
-whatever rests on them names that: the ledger's budget does not cover them. They stay in a file of their own, since a
-ledger holds what was spent and nothing else.
+They have their own noise and, possibly, another party's privacy guarantee; the ledger's budget does not cover them. So
+each names its source, and every estimate based on them names it too. They are kept in a separate file, since a ledger
+holds only what was spent.
 
-Tables that OpenDP or mbi measured, as foreign answers of a notebook.
-
-OpenDP's ``ContingencyTable`` holds its measurements in the form of mbi: the noisy table as a vector, the names of its
-attributes, the standard deviation of its noise, and the query. Neither package is imported: whatever has these members
-will do.
+Tables measured by OpenDP or mbi can be foreign answers. OpenDP's ``ContingencyTable`` holds its measurements in the
+form of mbi: the noisy table as a vector, the names of its attributes, the standard deviation of its noise, and the
+query. Neither package is imported: any object with these members is accepted.
 """
 
 from __future__ import annotations
@@ -33,11 +31,11 @@ from crosstally.typing import Floats
 FIELDS = ("question", "value", "variance", "origin")
 """The columns of a file of foreign answers, in any order."""
 
-_MOST_ANSWERS = 100_000  # limits memory: a file of more is refused before it is read to its end
-_MOST_ORIGIN = 200  # characters: it is printed beside answers
-# A guard of time: errors that answers share are columns of a matrix that is factored at each step, cubic in them.
+_MOST_ANSWERS = 100_000  # limits memory: a longer file is refused before it is read completely
+_MOST_ORIGIN = 200  # characters of an origin, which is printed with answers
+# Limits time: shared errors of answers are columns of a matrix that is factored at each step, cubic in them.
 _MOST_CORRELATED = 1_000
-_SYMMETRIC = 1e-9  # the part by which two entries of a covariance may differ: texts of numbers are rounded
+_SYMMETRIC = 1e-9  # the relative difference allowed between symmetric entries: numbers in text are rounded
 # The least eigenvalue of a correlation matrix: below it some sum of the answers would have no noise but rounding.
 _LEAST_EIGENVALUE = 1e-9
 
@@ -117,7 +115,7 @@ def read_foreign(path: str | Path, schema: Schema) -> tuple[Measurement, ...]:
 
 
 def read_correlated(path: str | Path, covariance: Any, schema: Schema) -> Correlated:
-    """Foreign answers from a CSV file with the columns ``FIELDS`` but for the variance, and their covariance.
+    """Foreign answers from a CSV file with the columns ``FIELDS`` except the variance, and their covariance.
 
     The covariance is a matrix, or the path of a CSV file of numbers alone, a line for each answer.
     """
@@ -158,7 +156,7 @@ def _not_readable(name: str, error: OSError | UnicodeDecodeError | csv.Error) ->
 
 
 def _lines(path: str | Path, fields: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The lines of a CSV file with these columns, in any order, and where each stands."""
+    """The lines of a CSV file with these columns, in any order, and the place of each."""
     name = repr(str(path))
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -186,11 +184,11 @@ def _number(line: dict[str, str], field: str, where: str) -> float:
 
 
 def origins_of(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    """Where some answers come from, each once."""
+    """The origins of some answers, each once."""
     return tuple(dict.fromkeys(each.origin for each in measurements))
 
 
-_WHOLE_TABLES = ("datavector", "DatavectorQuery")  # how mbi 1 and mbi 2 call the query for all cells of a table
+_WHOLE_TABLES = ("datavector", "DatavectorQuery")  # the names in mbi 1 and mbi 2 of the query for all cells of a table
 
 
 def foreign_tables(given: Any, schema: Schema, origin: str) -> tuple[Measurement, ...]:
@@ -202,7 +200,7 @@ def foreign_tables(given: Any, schema: Schema, origin: str) -> tuple[Measurement
 
 
 def _check_labels(keys: Any, schema: Schema) -> None:
-    """Raise where OpenDP has other values than the schema, or the same ones in another order."""
+    """Raise if OpenDP's values differ from the schema's, or have a different order."""
     for name, values in keys.items() if isinstance(keys, Mapping) else ():
         labels, found = schema[name].labels, [str(value) for value in values]
         if len(found) != len(labels) or (sorted(found) == sorted(labels) and found != list(labels)):

@@ -1,4 +1,4 @@
-"""The notebook: questions one at a time, each answer paid once, kept in the ledger, and used for every later one."""
+"""The notebook: questions one at a time; each answer is paid once, kept in the ledger, and used for later estimates."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Notebook:
             epsilon: What it may cost, when the ledger counts epsilon; Laplace noise.
             rho: What it may cost, when the ledger counts rho; Gaussian noise.
             key: A name for this spend. Asking again with the same key and question gives the same answer for free.
-            reading: How the source is written, as for a release. Numbers of which nothing is said have a decimal point.
+            reading: How the source is written, as for a release. Numbers have a decimal point by default.
             progress: Called with the number of bytes read so far of all files; never for a table in memory.
         """
         return self.ask_all(source, [question], epsilon=epsilon, rho=rho, key=key, reading=reading, progress=progress)[
@@ -132,7 +132,7 @@ class Notebook:
         if not queries:
             return ()
         widest = max(len(query.attributes) for query in queries)
-        if widest > MOST_ASKED_TOGETHER:  # told before anything is spent
+        if widest > MOST_ASKED_TOGETHER:  # refused before anything is spent
             raise QueryError(f"a question must be over at most {MOST_ASKED_TOGETHER} attributes, got {widest}")
         budget = Budget(epsilon=epsilon, rho=rho)
         plan = _plan(queries, self.ledger, budget)
@@ -173,7 +173,7 @@ class Notebook:
         )
 
     def _instead(self, queries: Sequence[Linear]) -> str:
-        """What is known for free, for those who cannot pay."""
+        """The hint about free estimates, if the budget does not suffice."""
         try:
             answers = [self.estimate(query) for query in queries[:3]]
         except TooManyCellsError:
@@ -182,7 +182,7 @@ class Notebook:
             return "Nothing was answered yet, so that there is no estimate either"
         return "What they say: " + "; ".join(map(str, answers))
 
-    # Answers of others
+    # Foreign answers
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -198,16 +198,16 @@ class Notebook:
         covariance: Any = None,
         origin: str,
     ) -> None:
-        """Use an answer of another mechanism, or a public number, in every later estimate. Nothing is charged.
+        """Use an answer of a different mechanism, or a public number, in every later estimate. Nothing is charged.
 
-        It stays with this notebook and is not written to the ledger, which holds what was spent; answers that rest on
+        It stays with this notebook and is not written to the ledger, which holds what was spent; answers that use
         it name its origin, since the ledger's budget does not cover it. Answers that are added one by one count as
         independent; those whose errors are correlated are added together, with their covariance.
 
         Args:
             query: A question, as for ``ask``, or ``Cells`` for a whole table; with a covariance a list of questions.
             value: The answer: a number, or a table in the order of the schema's labels; with a covariance a list.
-            variance: The variance of each number, above 0: also of public ones, which are never quite right.
+            variance: The variance of each number, above 0: also of public numbers, which are never exact.
             covariance: In place of the variance: the covariance of the errors of the answers, a symmetric and positive
                 definite matrix with a row for each question.
             origin: Where it comes from, such as "census 2021, table 4".
@@ -251,7 +251,7 @@ class Notebook:
         self._foreign = (*self._foreign, *foreign_tables(tables, self.schema, origin))
 
     def _measurements(self) -> tuple[Measurement, ...]:
-        """All that was ever measured with this ledger, and what others measured."""
+        """All measurements of this ledger, and foreign answers."""
         return (*self.ledger.measurements(), *self._foreign)
 
     # Free
@@ -260,7 +260,7 @@ class Notebook:
         return History(self.schema, self._measurements(), total=self.rows, correlated=self._correlated)
 
     def _both(self) -> BetterOfBoth:
-        """Both methods on all that was measured, kept until more is: measurements are only ever added."""
+        """Both methods on all measurements, cached until there are more: measurements are only ever added."""
         measured = self._measurements()
         if self._better is None or self._better[0] != len(measured):
             both = BetterOfBoth(self.schema, measured, total=self.rows, correlated=self._correlated)
@@ -305,7 +305,7 @@ class Notebook:
     def improve_tables(self) -> tuple[TableImprovement, ...]:
         """Every table and contrast ever measured, with its error alone and together with all others. Free.
 
-        Tables whose values are in groups help others, and are not among them.
+        Tables of grouped values are used but not listed.
         """
         tables = [m for m in self._measurements() if m.query.is_product and not m.query.matrices]
         together = combine(self.schema, list(map(full_part_measured, tables)))
@@ -328,7 +328,7 @@ class Notebook:
             rows: How many rows to make; when None, about as many as the data have.
             alpha: The weight of the answers against the entropy; chosen by cross-validation when None.
             sweeps: At most how many times all rows are moved; give more if the result has not converged.
-            random: Where the moves come from; this has nothing to do with privacy.
+            random: The random generator of the moves; it has no role in privacy.
         """
         return synthesize(
             self.schema,
@@ -360,7 +360,7 @@ class Notebook:
 
 
 def _queries(history: History) -> list[Linear]:
-    """The questions that were asked; what matrices measured for releases helps, and is not among them."""
+    """The questions that were asked; matrix measurements of releases are used but not listed."""
     return linear_among(m.query for m in history.linear[: history.asked])
 
 
@@ -415,7 +415,7 @@ def _measured(
     reading: Reading | None,
     progress: Callable[[int], None] | None,
 ) -> tuple[Measurement, ...]:
-    """What the questions got: now, or when the same key asked before."""
+    """The answers to the questions, drawn now or earlier with the same key."""
     from crosstally.privacy.measure import measure_counted
     from crosstally.sources import Reading, RowEncoding, count, note_reading
 

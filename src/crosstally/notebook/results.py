@@ -1,4 +1,4 @@
-"""What a notebook gives: answers, what they improved, and what one would cost."""
+"""Results of a notebook: answers, the estimates they improved, and the predicted cost of a question."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The door: exact tables in, measurements out, every spend in the ledger."""
+"""The measuring step: exact tables in, noisy measurements out, every charge in the ledger."""

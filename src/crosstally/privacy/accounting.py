@@ -1,7 +1,7 @@
-"""What a budget or a plan means as (epsilon, delta). It describes; it never pays.
+"""The (epsilon, delta) guarantee of a budget or a plan. This is descriptive: nothing is charged here.
 
-A ledger adds up epsilon or rho, since what is spent next may depend on what was seen. For a plan that was fixed in
-advance, privacy-loss distributions tell more exactly what it gives away.
+A ledger adds up epsilon or rho, since later charges may depend on earlier results. For a plan fixed in advance,
+privacy-loss distributions give a tighter guarantee.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import Request
 
-# Limits time: the privacy loss distribution of discrete Gaussian noise is a sum over all whole numbers within some
-# scales. Beyond it epsilon follows from rho, which is larger and as true.
+# Limits time: the privacy loss distribution of discrete Gaussian noise is a sum over all integers within a few
+# scales. Beyond it epsilon is computed from rho, which is a valid but larger bound.
 _LARGEST_SCALE = 100_000.0
 # A relative margin on results in doubles, far above their rounding error, so that epsilon is never stated too small.
 _ROUNDING = 1e-9
 
 
 def implied(budget: Budget, delta: object) -> float:
-    """The least epsilon such that all of the budget is (epsilon, delta)-private; for a pure budget, its epsilon.
+    """The smallest epsilon for which the whole budget is (epsilon, delta)-private; for a pure budget, its epsilon.
 
     Rho is converted as Canonne, Kamath and Steinke (2020) do, and the result is rounded up.
     """
@@ -38,10 +38,10 @@ def implied(budget: Budget, delta: object) -> float:
 def tight_epsilon(plan: Plan, delta: object) -> float:
     """An upper bound on the epsilon at which the plan is (epsilon, delta)-private, close to the least.
 
-    Discrete Laplace and Gaussian noise are composed by their privacy-loss distributions, rounded up. Where one unit
-    can move an answer in ways of which none is the worst (several rows, or a replaced row in a contrast), Laplace
-    noise counts as any mechanism of its epsilon, and a plan with Gaussian noise as any of its rho. A choice counts as
-    any mechanism of its epsilon.
+    Discrete Laplace and Gaussian noise are composed by their privacy-loss distributions, rounded up. Where one unit can
+    change an answer in several ways and none is the worst case (several rows, or a replaced row in a contrast), Laplace
+    noise is treated as an arbitrary mechanism with its epsilon, and a plan with Gaussian noise as one with its rho. A
+    choice is treated as an arbitrary mechanism with its epsilon.
     """
     target = _read_delta(delta)
     if not plan.requests:
@@ -61,7 +61,7 @@ def tight_epsilon(plan: Plan, delta: object) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """What one number gives away: ``kind`` of noise and its scale under a shift, or ``pure`` with its epsilon."""
+    """The privacy loss of one number: ``kind`` of noise and its scale under a shift, or ``pure`` with its epsilon."""
 
     kind: str
     scale: float
@@ -69,7 +69,7 @@ class _Loss:
 
 
 def _losses(request: Request, plan: Plan) -> list[_Loss] | None:
-    """The losses whose composition is the worst case of a request; None when no distribution is known to be."""
+    """The losses whose composition is the worst case of a request; None if no such distribution is known."""
     noise = request.noise
     shifts = request.query.worst_shifts(plan.schema, plan.neighbours)
     if noise.kind is not NoiseKind.GAUSSIAN:

@@ -1,7 +1,7 @@
-"""The ledger: how much privacy may be spent on a table in all, what was spent, and what it bought.
+"""The ledger: the total privacy budget of a table, what was spent, and the measurements it paid for.
 
-Spending is exact: amounts are fractions, and what is spent is the sum over every charge ever made. A charge is never
-given back; what was drawn for it is stored before anyone sees it and can be had again, never drawn again.
+Accounting is exact: amounts are fractions, and the spent budget is the sum of all charges ever made. A charge is never
+refunded. Its measurements are stored before they are returned; they can be read again but are never drawn again.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _SIGNS = {"epsilon": "ε", "rho": "ρ"}
 
 
 class Ledger:
-    """A cap on the privacy that may be spent on one group of people, the spends so far, and their measurements.
+    """A cap on the privacy budget of one group of people, all charges so far, and their measurements.
 
     Make one with ``create``, ``open`` or ``in_memory``. Objects on the same file may be used at the same time, by
-    threads and by processes. ``before_charge`` is called when nothing but the charge itself is left to do; if it
-    raises, nothing is charged.
+    threads and by processes. ``before_charge`` is called immediately before the charge; if it raises,
+    nothing is charged.
     """
 
     def __init__(self, store: Store, header: str, before_charge: Callable[[], None] | None = None) -> None:
@@ -83,7 +83,7 @@ class Ledger:
     ) -> Ledger:
         """The ledger in a file; raises unless every charge is positive and equal to the cost of its plan.
 
-        With ``read_only`` the file, or its folder, may be one that cannot be written to; nothing can be spent there.
+        With ``read_only`` the file or its folder may be write-protected; nothing can be spent.
         """
         store = Store.open(_as_path(path), read_only=read_only)
         with store.reading() as connection:
@@ -96,7 +96,7 @@ class Ledger:
     def in_memory(
         cls, *, schema: Schema, budget: Budget, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
     ) -> Ledger:
-        """A new ledger that ends with the process."""
+        """A new ledger that exists only in this process."""
         header = header_text(schema, budget, neighbours)
         return cls(Store.in_memory(header), header)
 
@@ -120,7 +120,7 @@ class Ledger:
         heads = ["entry", "when (UTC)", "key", "strategy", "state", "cost"]
         return html_table(heads, rows, caption=repr(self), more=len(entries) - MOST_ROWS)
 
-    # What it is about
+    # Identity
 
     @property
     def id(self) -> str:
@@ -134,12 +134,12 @@ class Ledger:
 
     @property
     def schema(self) -> Schema:
-        """The attributes and the unit of protection that every spend is about."""
+        """The attributes and the privacy unit of every charge."""
         return self._header.schema
 
     @property
     def budget(self) -> Budget:
-        """The cap, as it was given or raised last."""
+        """The current cap."""
         with self._store.reading() as connection:
             return cap_of(connection, self._header)
 
@@ -151,7 +151,7 @@ class Ledger:
 
     @property
     def anchor(self) -> str:
-        """The ledger's name, the number of its last event and its hash: kept elsewhere, it finds an older copy."""
+        """The ledger's name, the number of its last event and its hash: stored elsewhere, it detects an older copy."""
         with self._store.reading() as connection:
             number, last = head(connection)
         return f"{self.id}:{number}:{last}"
@@ -166,7 +166,7 @@ class Ledger:
         """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
         return self._header.currency
 
-    # What was spent
+    # Spending so far
 
     @property
     def spent(self) -> Fraction:
@@ -207,15 +207,15 @@ class Ledger:
         self.price(plan.budget)  # whether this ledger's currency can pay it
 
     def check_left(self, plan: Plan) -> None:
-        """Raise unless what is left now pays for all stages of the plan. Other spends may still come first."""
+        """Raise unless the remaining budget pays for all stages of the plan. Other charges may still come first."""
         check_plan(plan)
         with self._store.reading() as connection:
             self._check_stages(connection, plan)
 
-    # What was bought
+    # Measurements
 
     def measurements(self, key: str | None = None) -> tuple[Measurement, ...]:
-        """Everything ever measured, in order, or what the spend with this key bought."""
+        """All measurements, in order, or those of the charge with this key."""
         with self._store.reading() as connection:
             if key is not None:
                 return measured(connection, self._stored_lines(connection, key), self._header)
@@ -224,7 +224,7 @@ class Ledger:
             return tuple(each for lines in stored for each in measured(connection, lines, self._header))
 
     def export(self, key: str) -> tuple[Plan, tuple[Measurement, ...]]:
-        """The plan of a spend and its measurements: everything that a release is made of."""
+        """The plan and the measurements of a charge: everything needed for a release."""
         with self._store.reading() as connection:
             lines = self._stored_lines(connection, key)
             return plan_of(connection, lines[0], self._header), measured(connection, lines, self._header)
@@ -293,21 +293,21 @@ class Ledger:
             entry = lines[0].entry
             connection.execute("INSERT INTO measurements VALUES (?, ?)", (entry, noisy))
             append(connection, State.STORED, entry=entry, key=key, digest=digest(noisy))
-            self._store.commit(connection)  # before it is read back: what fails from here on loses nothing
+            self._store.commit(connection)  # before it is read back: later failures lose nothing
             return measured(connection, self._stored_lines(connection, key), self._header)
 
     def delivered(self, key: str) -> None:
-        """Mark that a spend's measurements have reached a release. Saying it again changes nothing."""
+        """Record that the measurements of a charge have reached a release. Repeating it changes nothing."""
         with self._store.writing() as connection:
             lines = self._stored_lines(connection, key)
             if lines[-1].kind != State.DELIVERED:
                 append(connection, State.DELIVERED, entry=lines[0].entry, key=key)
 
     def remove_unused(self) -> None:
-        """Remove the file if nothing was ever charged. A spend that comes meanwhile keeps it, or is refused."""
+        """Remove the file if nothing was ever charged. A concurrent charge either keeps the file or is refused."""
         self._store.remove_unused()
 
-    # Over the years
+    # Changes of the cap
 
     def raise_cap(self, budget: Budget) -> None:
         """Raise the cap. The raise is an event like any other: it stays in the ledger and is effective from now on.
@@ -331,7 +331,7 @@ class Ledger:
                 charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
 
-    # Whether it is sound
+    # Verification
 
     def verify(self, anchor: str | None = None) -> None:
         """Raise unless the file is complete, no event, plan or measurement was changed, and the sums are right.
@@ -346,7 +346,7 @@ class Ledger:
     # Inside a transaction
 
     def _check_stages(self, connection: sqlite3.Connection, plan: Plan) -> None:
-        """Raise unless what is left pays for all stages of a plan."""
+        """Raise unless the remaining budget pays for all stages of a plan."""
         self._check_cap(connection, sum(map(self.price, plan.stage_budgets), Fraction(0)))
 
     def _check_cap(self, connection: sqlite3.Connection, cost: Fraction) -> None:
@@ -385,6 +385,6 @@ def _as_path(given: object) -> Path:
 
 
 def _amount(amount: Fraction, currency: str) -> str:
-    """An amount as people write it, to six digits when it is long."""
+    """An amount in decimal notation, rounded to six digits if it is long."""
     exact = decimal_text(amount)
     return f"{_SIGNS[currency]} = {exact if len(exact) <= 12 else format(float(amount), '.6g')}"

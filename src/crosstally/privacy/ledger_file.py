@@ -1,8 +1,8 @@
-"""The file under a ledger: an SQLite database of events that are only ever added, each hashed with the one before.
+"""The file of a ledger: an SQLite database of append-only events, each hashed with the previous one.
 
-What a transaction has acknowledged is in the main file: after each commit the write-ahead log is written back and
-emptied before anything is returned, so that losing the log loses nothing. While a transaction lasts, this process holds
-the file against all others, whatever name they know it by (``ledger_lock``).
+A committed transaction is in the main file: after each commit the write-ahead log is written back and emptied before
+anything is returned, so that losing the log loses nothing. During a transaction this process has the file locked
+against all others, whatever path they use (``ledger_lock``).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from crosstally.privacy.ledger_lock import check_place, holding
 
 FORMAT = 1
 _APPLICATION = 0x6374_616C  # "ctal"
-_PATIENCE = 120.0  # seconds to wait for others who change nothing; a transaction takes some hundredths of one
-# Pages that a transaction may change or add beside what it stores: leaves and their parents in four tables and an
-# index. Chosen, above any such number; more would only refuse a nearly full disk earlier.
+_PATIENCE = 120.0  # seconds to wait while the file does not change; a transaction takes some hundredths of one
+# Pages that a transaction may change or add besides its content: leaves and their parents in four tables and an
+# index. Chosen as an upper bound; a larger number would only refuse a nearly full disk earlier.
 _MORE_PAGES = 16
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 
@@ -55,7 +55,7 @@ _GUARDS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of the ledger; ``hash`` covers all other fields and the hash of the line before."""
+    """One event of the ledger; ``hash`` covers all other fields and the hash of the previous event."""
 
     number: int
     kind: str
@@ -70,7 +70,7 @@ class Event:
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted, without spaces, ASCII."""
+    """The canonical JSON text of a value: sorted, without spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -107,7 +107,7 @@ def events(connection: sqlite3.Connection, where: str = "", values: tuple[Any, .
 
 
 def spends(lines: Sequence[Event]) -> list[Event]:
-    """The events of spends; those of the ledger itself have no entry."""
+    """The events of charges; events of the ledger itself have no entry."""
     return [event for event in lines if event.entry]
 
 
@@ -118,7 +118,7 @@ def head(connection: sqlite3.Connection) -> tuple[int, str]:
 
 
 def read_header(connection: sqlite3.Connection) -> str:
-    """What the ledger is about, as JSON."""
+    """The header of the ledger, as JSON."""
     rows = connection.execute("SELECT body FROM header").fetchall()
     if len(rows) != 1 or not isinstance(rows[0][0], str):
         raise LedgerError("the header of the ledger was changed; restore the file from a copy")
@@ -154,14 +154,14 @@ class Store:
 
     @classmethod
     def in_memory(cls, header: str) -> Store:
-        """A new store that ends with the process."""
+        """A new store that exists only in this process."""
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         _fill(memory, header)
         return cls(None, memory)
 
     @classmethod
     def create(cls, path: Path, header: str) -> Store:
-        """A new file, complete from the moment it has its name. A file that exists is never touched."""
+        """A new file, created atomically. An existing file is never changed."""
         store = cls(path)
         if os.path.lexists(path):
             raise LedgerError(f"cannot create {store}: the file exists already; open it, or choose another name")
@@ -187,9 +187,9 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Store:
-        """The store in a file, after looking whether it is one and whether its chain holds.
+        """The store in a file, after checking that it is a ledger and that its chain is valid.
 
-        One that is opened ``read_only`` may be a file, or be in a folder, that cannot be written to.
+        With ``read_only`` the file or its folder may be write-protected.
         """
         store = cls(path, read_only=read_only and not _can_write(path))
         with store.writing_lock() as connection:
@@ -206,7 +206,7 @@ class Store:
 
     @contextlib.contextmanager
     def writing_lock(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that changes nothing, while nobody else writes."""
+        """A read-only transaction that excludes all writers."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
@@ -214,7 +214,7 @@ class Store:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is committed when the block ends, and in the main file before this returns.
 
-        A block that has something left to read may ``commit`` by itself.
+        A block that reads after writing may call ``commit`` itself.
         """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
@@ -228,10 +228,10 @@ class Store:
         self._write_back(connection)
 
     def check_room(self, connection: sqlite3.Connection, more: int) -> None:
-        """Raise unless the disk has room for this transaction, and for one after it that adds so many bytes.
+        """Raise unless the disk has room for this transaction, and for a next one that adds this many bytes.
 
-        Each goes to the log first and from there to the main file, so that all of it is needed twice. Whoever fills
-        the disk after this look may still be faster.
+        Each is written to the log first and then to the main file, so the space is needed twice. Another process
+        may still fill the disk after this check.
         """
         if self.path is None:
             return
@@ -245,19 +245,19 @@ class Store:
             ) from None
 
     def remove_unused(self) -> None:
-        """Remove the file if it has no event; nobody else can add one meanwhile."""
+        """Remove the file if it has no event; no other process can add one meanwhile."""
         if self.path is None or self._used:
             return
         with self.writing_lock() as connection:
             if not events(connection):
-                for suffix in ("-wal", "-shm", ""):  # the file itself last: until then nobody else has the name
+                for suffix in ("-wal", "-shm", ""):  # the file itself last: until then the name stays taken
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         try:
             with self._connected() as connection:
-                _patiently(connection, "BEGIN" if self.read_only else begin)  # nobody writes while the file is held
+                _patiently(connection, "BEGIN" if self.read_only else begin)  # the lock excludes all writers
                 _patiently(connection, "SELECT 1 FROM sqlite_master LIMIT 1")  # the state seen is fixed here
                 try:
                     yield connection
@@ -284,7 +284,7 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        # Immutable: SQLite reads the main file alone, where all is, and makes no files of its own beside it.
+        # Immutable: SQLite reads only the main file, which is complete, and creates no files beside it.
         mode = "ro&immutable=1" if self.read_only else "rw"
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE)
@@ -339,11 +339,11 @@ def _check_length(store: Store, path: Path, connection: sqlite3.Connection) -> N
 
 
 def _check_log(store: Store, path: Path) -> None:
-    """Raise when the log beside a file belongs to another state of it.
+    """Raise when the log beside a file belongs to a different state of it.
 
-    While the file is held nobody writes, so a log that is not empty was left by a crash. SQLite would lay it over
-    whatever the file holds by now: also over spends made since under another name, which would be lost. What the log
-    adds was never acknowledged; it is taken only where it goes on from all events in the file itself.
+    While the file is locked there are no writers, so a non-empty log was left by a crash. SQLite would apply it to
+    whatever the file holds by now: also over charges made since under a different name, which would be lost. What the
+    log adds was never acknowledged; it is taken only where it goes on from all events in the file itself.
     """
     log = _log(path)
     if not log.exists() or not log.stat().st_size:
@@ -362,7 +362,7 @@ def _check_log(store: Store, path: Path) -> None:
 
 
 def _can_write(path: Path) -> bool:
-    """Whether a file and the folder it is in can be written to; where nothing is found, whoever opens it says so."""
+    """Whether a file and the folder it is in can be written to; a missing file is reported when it is opened."""
     try:
         real = path.resolve(strict=True)
         return all(has_write_mode(each, each.stat().st_mode) for each in (real, real.parent))
@@ -377,7 +377,7 @@ def _log(path: Path) -> Path:
 
 
 def _chain_of_copy(file: Path, log: Path | None) -> list[str] | None:
-    """The hashes that a copy of the file shows, with a log or without; None where the chain breaks.
+    """The hashes in a copy of the file, with or without a log; None if the chain is broken.
 
     Without its log a file may rightly be broken: the crash came while the log was written back.
     """
@@ -395,7 +395,7 @@ def _chain_of_copy(file: Path, log: Path | None) -> list[str] | None:
 
 
 def _patiently(connection: sqlite3.Connection, statement: str) -> None:
-    """Run a statement, again for as long as others are busy.
+    """Run a statement, retrying while other connections are busy.
 
     SQLite's own waiting does not cover the moments when another process recovers or removes the log.
     """

@@ -1,13 +1,11 @@
-"""One lock on a ledger's file itself, whatever its name.
+"""One lock on a ledger's file itself, whatever its path, and the file systems on which such a lock is unreliable.
 
 SQLite locks a file in write-ahead mode through a second file beside it, found by name: two names of one file have two
-locks, and two writers who know nothing of each other. So whoever uses a ledger first takes ``flock`` on the file.
+locks, and two writers that do not see each other. So every user of a ledger first takes ``flock`` on the file.
 
-SQLite's own locks are of the POSIX kind, which belong to a process: closing any descriptor of the file drops them all.
-So the descriptor of the lock is the only one that is opened beside SQLite's, and threads take turns: it is closed when
-this process has no connection to the file.
-
-Where a file lies: file systems on which a lock does not hold everybody off are found here.
+SQLite uses POSIX locks, which belong to a process: closing any descriptor of the file drops them all. So the descriptor
+of the lock is the only one opened beside SQLite's, and threads take turns: it is closed when this process has no
+connection to the file.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from pathlib import Path
 from crosstally.errors import LedgerError, did_you_mean
 from crosstally.platform_files import after_fork_in_child, device, has_write_mode, open_for_lock, try_lock, unlock
 
-# The mounts that this process sees, on Linux (man 5 proc_pid_mountinfo). Elsewhere nothing is known, nothing refused.
+# The mounts that this process sees, on Linux (man 5 proc_pid_mountinfo). On other systems nothing is known or refused.
 _MOUNTS = Path("/proc/self/mountinfo")
 
 # File systems that other machines (or the host of a virtual machine) write without seeing this machine's locks, or
@@ -38,7 +36,7 @@ _SHARED = {
     *("ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fhgfs", "panfs", "orangefs", "pvfs2", "ocfs2", "gfs2"),
     *("9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs", "drvfs"),
 }
-# What FUSE serves is remote more often than not (sshfs, s3fs, gcsfuse, rclone); these lie on a local disk.
+# FUSE file systems are usually remote (sshfs, s3fs, gcsfuse, rclone); these are on a local disk.
 _LOCAL_FUSE = {"fuse.gocryptfs", "fuse.encfs", "fuse.cryfs", "fuse.securefs", "fuse.fuse-overlayfs"}
 
 
@@ -58,7 +56,7 @@ class Mount:
 
 
 def unfit(path: Path) -> str | None:
-    """Why locks do not hold for a file, or for one to be made in a folder; None if nothing is known against it."""
+    """Why locks are unreliable for a file, existing or to be created; None if no problem is known."""
     try:
         mounts = os.fsdecode(_MOUNTS.read_bytes())
     except OSError:
@@ -81,7 +79,7 @@ def unfit(path: Path) -> str | None:
 
 
 def read_mounts(text: str) -> list[Mount]:
-    r"""The mounts in the words of the kernel, later ones on top of earlier ones.
+    r"""The mounts in the kernel's format; later ones cover earlier ones.
 
     >>> read_mounts("36 35 98:0 /a /my\\040data rw,noatime master:1 - ext4 /dev/root rw")
     [Mount(device='98:0', point=PosixPath('/my data'), kind='ext4')]
@@ -96,9 +94,9 @@ def read_mounts(text: str) -> list[Mount]:
     return mounts
 
 
-@lru_cache(maxsize=4)  # a ledger looks at its place before every step, and mounts seldom change
+@lru_cache(maxsize=4)  # a ledger checks its mount before every step, and mounts seldom change
 def _mount_of(text: str, real: Path, device: str | None) -> Mount | None:
-    """The mount that a path is on, by the words of the kernel: the deepest, and the last of those.
+    """The mount that a path is on, according to the kernel: the deepest, and the last of those.
 
     A mount on the way may be hidden by a later one, hence those of the file's own device come first. Some file systems
     (btrfs) give their files a device that no mount has; then the path alone decides.
@@ -110,13 +108,13 @@ def _mount_of(text: str, real: Path, device: str | None) -> Mount | None:
 
 
 _MAGIC = b"SQLite format 3\0"
-_PAUSE = 0.005  # seconds between two tries: a transaction takes about as long
+_PAUSE = 0.005  # seconds between two attempts: about the length of a transaction
 
 Identity = tuple[int, int]
 
 
 class _Turn:
-    """The right of one thread of this process to use a file; ``late`` are descriptors to be closed by who has it."""
+    """The right of one thread of this process to use a file; its holder closes the ``late`` descriptors."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -129,7 +127,7 @@ _open: set[int] = set()
 
 
 def _forget() -> None:
-    """In a forked child: let go of the parent's descriptors, which would hold its locks after its death."""
+    """In a forked child: close the parent's descriptors, which would keep its locks after it exits."""
     global _turns_lock  # noqa: PLW0603 - a thread that the child does not have may hold it
     for descriptor in _open:
         with contextlib.suppress(OSError):
@@ -143,7 +141,7 @@ after_fork_in_child(_forget)
 
 
 class Held:
-    """A file that nobody else uses."""
+    """A file that this thread has locked."""
 
     def __init__(self, path: Path, title: str, descriptor: int) -> None:
         self._path = path
@@ -176,13 +174,13 @@ class Held:
         identity = _identity(os.fstat(self._descriptor))
         real = self._path.resolve()
         for other in real.parent.glob(".*.new"):
-            with contextlib.suppress(FileNotFoundError):  # its maker is alive and was faster
+            with contextlib.suppress(FileNotFoundError):  # its creator is alive and removed it first
                 if other != real and _identity(other.lstat()) == identity:
                     other.unlink()
 
 
 def check_place(path: Path, title: str) -> None:
-    """Raise when locks do not hold where a ledger is, or where it is to be made."""
+    """Raise if locks are unreliable where a ledger is or is to be created."""
     reason = unfit(path)
     if reason is not None:
         raise LedgerError(f"cannot use {title}: {reason}")
@@ -190,13 +188,13 @@ def check_place(path: Path, title: str) -> None:
 
 @contextlib.contextmanager
 def holding(path: Path, title: str, patience: float, *, to_read: bool = False) -> Iterator[Held]:
-    """The file, held against every other thread and process, whatever name they know it by.
+    """The file, locked against every other thread and process, whatever path they use.
 
     Args:
         path: A name of the file.
         title: What errors call it.
-        patience: How many seconds to wait while others change nothing in the file.
-        to_read: Whether the file may be one that cannot be written to.
+        patience: How many seconds to wait while the file does not change.
+        to_read: Whether the file may be write-protected.
     """
     while True:
         _check_status(path, title, to_read=to_read)
@@ -231,7 +229,7 @@ def _check_status(path: Path, title: str, *, to_read: bool) -> None:
 
 
 def _nearest(path: Path) -> str:
-    """The end of the sentence that a ledger is missing: which one beside it may have been meant."""
+    """The end of the message that a ledger is missing: a similarly named file beside it."""
     try:
         beside = sorted(each.name for each in path.parent.glob("*.ledger"))
     except OSError:
@@ -241,10 +239,10 @@ def _nearest(path: Path) -> str:
 
 
 class _Patience:
-    """How long this goes on waiting: so many seconds in which nobody changes the file.
+    """A waiting limit: this many seconds in which the file does not change.
 
-    Many who spend at once are served in no order, so that one of them may wait longer than any number fixed before;
-    as long as charges are made, its turn comes.
+    Concurrent charges are served in no order, so one may wait longer than any fixed limit; as long as others make
+    progress, its turn comes.
     """
 
     def __init__(self, descriptor: int, seconds: float) -> None:
@@ -256,7 +254,7 @@ class _Patience:
         return status.st_mtime_ns, status.st_size
 
     def is_over(self) -> bool:
-        """Whether nothing has changed for so long."""
+        """Whether nothing has changed for that long."""
         if time.monotonic() <= self._until:
             return False
         seen, self._seen = self._seen, self._state()

@@ -1,9 +1,9 @@
-"""What the rows of a ledger's file say: the header, entries, costs, caps, plans and measurements, read strictly.
+"""The records of a ledger's file: header, entries, costs, caps, plans and measurements, parsed strictly.
 
-``ledger_file`` keeps events and their chain and knows no meaning; ``ledger`` decides what may be spent. Between them
-stands this: events become entries and caps, kept content is compared with its digest, and whatever is not as a ledger
-writes it is refused. Whether a ledger is sound, at the end: complete, unchanged, charged by its plans' prices, and the
-continuation of an anchor. Nothing is repaired: whatever does not fit is a LedgerError.
+``ledger_file`` stores events and their hash chain without interpreting them; ``ledger`` decides what may be spent. This
+module turns events into entries and caps, compares stored content with its digest, and refuses anything that a ledger
+would not write. It also verifies a whole ledger: complete, unchanged, charged at the prices of its plans, and a
+continuation of an anchor. Nothing is repaired: any mismatch is a LedgerError.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from crosstally.query.operators import read_group_maps, read_matrices
 from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Schema, check_schema
 
-_MAX_KEY = 200  # characters of a key. Chosen: keys are names that people choose; more would only make listings wide
+_MAX_KEY = 200  # characters of a key. Chosen: people choose keys, and longer ones only make listings wide
 ASKED = "ask"
-"""The strategy of spends for the answers to single questions."""
+"""The strategy name of charges for answers to single questions."""
 RAISED = "raised"
 """The event of the ledger itself; its key begins with a tab, which the key of a spend cannot have."""
 
@@ -54,11 +54,11 @@ class State(StrEnum):
     """How far an entry has come."""
 
     CHARGED = "charged"
-    """Paid for; nothing is stored. If whoever charged it is gone, the charge is lost."""
+    """Paid for; nothing is stored. If the process that charged it has ended, the charge is lost."""
     STORED = "stored"
     """The measurements are in the ledger."""
     DELIVERED = "delivered"
-    """They have also reached a release."""
+    """The measurements have also reached a release."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -87,13 +87,13 @@ class Entry:
 
     @property
     def is_asked(self) -> bool:
-        """Whether it paid for the answers to single questions, which are given when bought and never exported."""
+        """Whether it paid for answers to single questions, which are returned at once and never exported."""
         return self.strategy == ASKED
 
 
 @dataclass(frozen=True, slots=True)
 class RaisedCap:
-    """A higher cap, and when it was put on record."""
+    """A higher cap, and when it was recorded."""
 
     budget: Budget
     when: datetime
@@ -101,7 +101,7 @@ class RaisedCap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerHeader:
-    """What is fixed when a ledger is created; ``ledger`` is how errors name it."""
+    """The properties fixed when a ledger is created; ``ledger`` is its name in error messages."""
 
     id: str
     schema: Schema
@@ -123,7 +123,7 @@ class LedgerHeader:
 
 
 def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str:
-    """What the header of a new ledger says, with a random name."""
+    """The header of a new ledger, with a random name."""
     check_schema(schema)
     if not isinstance(budget, Budget):
         raise LedgerError(
@@ -143,7 +143,7 @@ def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) ->
 
 
 def read_header_text(header: str, store: Store) -> LedgerHeader:
-    """What the header in a store says."""
+    """The header of an existing store."""
     try:
         given = read_json(header)
         number = given.get("crosstally-ledger") if isinstance(given, Mapping) else None
@@ -169,7 +169,7 @@ def check_key(key: str) -> None:
 
 
 def _kept_content(connection: sqlite3.Connection, select: str, event: Event) -> bytes:
-    """What an event keeps beside the chain, after a look at its digest."""
+    """The content that an event stores beside the chain, checked against its digest."""
     (found,) = connection.execute(select, (event.entry,)).fetchone() or (None,)
     content = found.encode() if isinstance(found, str) else found
     if not isinstance(content, bytes) or digest(content) != event.digest:
@@ -235,7 +235,7 @@ def asked_digest(given: Mapping[str, Any], schema: Schema) -> str:
 
 
 def is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
-    """Whether the key was charged for this request; raises when it was charged for another."""
+    """Whether the key was charged for this request; raises if it was charged for a different one."""
     charged = events(connection, "WHERE kind = 'charged' AND key = ?", (key,))
     if charged and charged[0].request != request_digest(plan):
         raise KeyReusedError(f"the key {key!r} belongs to another request; use a new key, or none")
@@ -244,16 +244,16 @@ def is_known(connection: sqlite3.Connection, plan: Plan, key: str) -> bool:
 
 def by_entry(lines: Sequence[Event]) -> dict[int, list[Event]]:
     """The events of each spend, in order; those of the ledger itself are left out."""
-    found: dict[int, list[Event]] = {}
+    grouped: dict[int, list[Event]] = {}
     for event in spends(lines):
-        found.setdefault(event.entry, []).append(event)
-    return found
+        grouped.setdefault(event.entry, []).append(event)
+    return grouped
 
 
 def entries_of(lines: Sequence[Event]) -> tuple[Entry, ...]:
     """One entry for each charge; raises unless each is charged, then stored, then delivered, under one key."""
-    found = by_entry(lines)
-    for number, (entry, spend) in enumerate(found.items(), 1):
+    grouped = by_entry(lines)
+    for number, (entry, spend) in enumerate(grouped.items(), 1):
         kinds = [event.kind for event in spend]
         if entry != number or kinds != list(State)[: len(kinds)] or len({event.key for event in spend}) > 1:
             raise LedgerError(f"entry {entry} of the ledger is not charged, stored and delivered in this order")
@@ -268,7 +268,7 @@ def entries_of(lines: Sequence[Event]) -> tuple[Entry, ...]:
             hash=charged.hash,
             request=charged.request or "",
         )
-        for charged, last in ((spend[0], spend[-1]) for spend in found.values())
+        for charged, last in ((spend[0], spend[-1]) for spend in grouped.values())
     )
 
 
@@ -287,19 +287,19 @@ def sum_spent(connection: sqlite3.Connection) -> Fraction:
 
 
 def raised_caps(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
-    """The higher caps on record, in order."""
-    found = events(connection, "WHERE kind = ?", (RAISED,))
-    return tuple(RaisedCap(read_cap(event), _moment(event)) for event in found)
+    """The recorded raises of the cap, in order."""
+    raised = events(connection, "WHERE kind = ?", (RAISED,))
+    return tuple(RaisedCap(read_cap(event), _moment(event)) for event in raised)
 
 
 def cap_of(connection: sqlite3.Connection, header: LedgerHeader) -> Budget:
-    """The cap, as it was given or raised last."""
+    """The current cap."""
     raised = raised_caps(connection)
     return raised[-1].budget if raised else header.first_cap
 
 
 def read_cap(event: Event) -> Budget:
-    """The cap that an event puts on record."""
+    """The cap that an event records."""
     try:
         return Budget.from_dict(read_json(event.request or ""))
     except (JsonError, CrosstallyError):
@@ -333,7 +333,7 @@ def verify(store: Store, header: LedgerHeader) -> None:
 
 
 def check_anchor(store: Store, header: LedgerHeader, anchor: str) -> None:
-    """Raise unless a ledger continues from an anchor that was taken of it."""
+    """Raise unless a ledger is a continuation of its earlier anchor."""
     check_kind(anchor, str, "anchor", LedgerError)
     own, _, rest = anchor.strip().partition(":")
     number, _, last = rest.partition(":")
@@ -343,20 +343,20 @@ def check_anchor(store: Store, header: LedgerHeader, anchor: str) -> None:
         raise LedgerError(f"the anchor is that of ledger {own}, {store} is {header.id}")
     with store.reading() as connection:
         reached, _ = head(connection)
-        found = digest(read_header(connection))
+        recorded = digest(read_header(connection))
         if int(number):
-            found = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
+            recorded = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
     if reached < int(number):
         raise LedgerError(
             f"{store} ends at event {reached} and the anchor was taken at {number}: it was restored from an "
             "older copy, and what was spent since is missing; find the newest copy"
         )
-    if found != last:
+    if recorded != last:
         raise LedgerError(f"{store} is not the one that the anchor was taken of: event {number} differs")
 
 
 def check_price(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> None:
-    """Raise unless a charge is what the budget of its plan's stage costs here, and more than nothing."""
+    """Raise unless a charge is positive and equals the cost of its plan's stage."""
     body, cost = plan_body(connection, charged), cost_of(charged.cost)
     try:
         if not isinstance(later := body.get("later", []), list):
@@ -380,7 +380,7 @@ def _verify_spend(connection: sqlite3.Connection, lines: Sequence[Event], header
 
 
 def _verify_own(lines: Sequence[Event], header: LedgerHeader) -> None:
-    """Raise unless the events of the ledger itself are raises of the cap, each above the one before."""
+    """Raise unless the events of the ledger itself are increasing raises of the cap."""
     cap, raises = header.first_cap, 0
     for event in lines:
         if event.entry or event.kind in set(State):

@@ -1,4 +1,4 @@
-"""The only door from confidential counts to publishable numbers: charge, draw, store, in that order."""
+"""The only path from confidential counts to publishable numbers: charge, draw, store, in that order."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def measure(
 
     Everything that can fail is tried before the plan's budget is charged. What is drawn is stored before it is
     returned. With a key that was used before, the same request gets what was stored then: nothing is charged or
-    drawn, and the tables are not looked at.
+    drawn, and the tables are not read.
 
     Args:
         exact: The tables that the plan names, each counted over its attributes in the plan's order.
         plan: What to measure and with which noise.
         ledger: Where the spend is recorded; of the same schema and neighbours as the plan.
-        key: A name for this spend, chosen by whoever may have to repeat the call; a random one by default.
+        key: A name for this spend, chosen by the caller so that the call can be repeated; random by default.
     """
     if not plan.requests:
         return ()
@@ -45,7 +45,7 @@ def measure(
 def measure_counted(
     count: Callable[[], Sequence[ExactTable]], plan: Plan, *, ledger: Ledger, key: str
 ) -> tuple[Measurement, ...]:
-    """The same, with tables that are counted only if need be: what was stored, or cannot be paid, reads no rows."""
+    """The same, with tables counted only if needed: a stored or unaffordable request reads no rows."""
     ledger.check(plan)
     stored = ledger.recall(plan, key, affordable=True)
     if stored is not None:
@@ -64,7 +64,7 @@ def _measure_new(exact: Sequence[ExactTable], plan: Plan, ledger: Ledger, key: s
 
 
 def sampler_of(plan: Plan) -> Callable[[Sequence[NDArray[np.int64]]], list[NDArray[np.int64]]]:
-    """What draws for ``measure``, charging nothing: for the audit, whose answers are made up and of any shape."""
+    """The sampler of ``measure`` without the charge: for the audit, whose answers are artificial and of any shape."""
     mechanisms = _mechanisms(plan)
     return lambda answers: _draw(answers, plan, mechanisms)
 
@@ -111,9 +111,9 @@ def _mechanisms(plan: Plan) -> dict[Noise, Mechanism]:
 def _draw(
     answers: Sequence[NDArray[np.int64]], plan: Plan, mechanisms: Mapping[Noise, Mechanism]
 ) -> list[NDArray[np.int64]]:
-    """Noise on every answer; those with the same noise are drawn together, since each call has a price in time.
+    """Noise on every answer; those with the same noise are drawn together, since each call takes time.
 
-    Of a choice the number of the largest noisy score is all that is left.
+    A choice returns only the index of the largest noisy score.
     """
     noisy: list[NDArray[np.int64]] = list(answers)
     for noise, sampler in mechanisms.items():

@@ -16,20 +16,20 @@ from crosstally.errors import PlanError
 from crosstally.threads import in_order, most_threads
 
 LIMIT = 2**62
-"""Exact answers stay below this, so that noise (its scale is below 2^52) never meets the bounds of 64 bits."""
+"""Exact answers stay below this, so that noise (its scale is below 2^52) does not overflow 64 bits."""
 
-# OpenDP proves its cost in doubles, ours is exact: they may differ by this part. Less refuses sound plans.
+# OpenDP computes its cost in doubles, ours is exact: the relative tolerance. A smaller one refuses sound plans.
 _ROUNDING = Fraction(1, 10**9)
 
 # Cells of one call of the sampler. A call costs as much as about twenty cells: with a tenth of this, 200,000 cells took
-# 9% longer; with ten times as many they took 1% less, and a thread would be idle at the end. The law of the noise does
-# not depend on it: every cell has noise of its own from the system's randomness.
+# 9% longer; with ten times as many they took 1% less, and a thread would be idle at the end. The distribution of the
+# noise does not depend on it: every cell has independent noise from the system's randomness.
 _PIECE = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mechanism:
-    """A sampler for one scale of noise, checked against what it costs and ready to be invoked."""
+    """A sampler for one scale of noise, whose cost was checked."""
 
     noise: Noise
     _invoke: Any
@@ -37,8 +37,8 @@ class Mechanism:
     def draw(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """The values with independent noise on each, in the same shape; each value is drawn once.
 
-        Pieces of the values are drawn in threads: OpenDP's sampler leaves the interpreter's lock and may be invoked by
-        several threads at once.
+        Pieces of the values are drawn in threads: OpenDP's sampler releases the interpreter's lock and is
+        thread-safe.
         """
         assert self.noise.kind is not NoiseKind.GUMBEL  # it is on scores, which are never published
         check_range(values)
@@ -51,7 +51,7 @@ class Mechanism:
         return np.array(self._invoke(piece), dtype=np.int64)
 
     def choose(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the largest score with noise: of each one with a probability like exp(score / scale)."""
+        """The index of the largest noisy score; each has a probability proportional to exp(score / scale)."""
         assert self.noise.kind is NoiseKind.GUMBEL
         check_range(scores)
         return np.array(self._invoke(np.ascontiguousarray(scores)), dtype=np.int64)
@@ -60,7 +60,7 @@ class Mechanism:
 def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
     """A sampler whose own privacy map agrees with ``noise.cost`` at each of the sensitivities.
 
-    Building it can fail, drawing from it cannot: build before anything is charged.
+    Building it can fail, sampling cannot: build it before anything is charged.
     """
     # module by module: opendp.prelude also loads extras that take most of a second
     from opendp.domains import atom_domain, vector_domain
@@ -84,7 +84,7 @@ def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
 
 
 def _check_cost(built: Any, noise: Noise, sensitivity: Sensitivity) -> None:
-    """Raise unless OpenDP's proof gives the cost that is charged, up to rounding."""
+    """Raise unless OpenDP's privacy map gives the charged cost, up to rounding."""
     from opendp.mod import OpenDPException
 
     claimed = noise.cost(sensitivity)
@@ -93,7 +93,7 @@ def _check_cost(built: Any, noise: Noise, sensitivity: Sensitivity) -> None:
     distance = math.sqrt(sensitivity.l2_squared) if noise.kind is NoiseKind.GAUSSIAN else sensitivity.l1
     try:
         proved = built.map(distance)
-    except OpenDPException:  # its own text has many lines
+    except OpenDPException:  # OpenDP's message has many lines
         raise PlanError(f"OpenDP proves no cost for {noise}: give a smaller budget") from None
     if proved > claimed * (1 + _ROUNDING):
         raise PlanError(f"{noise} costs {proved}, more than the cost that would be charged")

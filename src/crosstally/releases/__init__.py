@@ -1,9 +1,9 @@
-"""A release: what was measured, what it says, and the promise under which it may be published.
+"""A release: its measurements, the tables estimated from them, and its privacy guarantee.
 
-``publish``    measurements to a release
-``release``    the release and the tables that it answers
-``statement``  the promise, and the promise in words
-``file``       its file: the format, the reader, the writer
+``publication``  makes a release from measurements
+``release``      the release and its tables
+``statement``    the privacy guarantee, as a value and in words
+``file``         the release file: format, reader and writer
 """
 
 from crosstally.releases.file.reader import open_release

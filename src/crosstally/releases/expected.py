@@ -1,4 +1,4 @@
-"""How accurate the tables of a release are, by their number of attributes."""
+"""The expected error of a release's tables, by their number of attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crosstally.releases.release import Release
 from crosstally.residuals import Variances
 
 MOST_TABLES = 10_000
-"""Of very many tables the first ones are looked at."""
+"""If there are more tables, only the first ones are used."""
 
 _LARGEST_WAYS = 3  # tables over one, two and three attributes are summed up. Chosen: what people ask for most
 _TINY_VARIANCE = 1e-300  # the variance of a public number of rows; zero has no inverse
@@ -21,7 +21,7 @@ _TINY_VARIANCE = 1e-300  # the variance of a public number of rows; zero has no 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableErrors:
-    """The standard errors of all tables over so many attributes; NaN when none is covered."""
+    """The standard errors of all tables over this many attributes; NaN when none is covered."""
 
     ways: int
     tables: int
@@ -32,7 +32,7 @@ class TableErrors:
 
 
 def expected_errors(release: Release) -> Iterator[TableErrors]:
-    """The standard errors of tables over one, two and three attributes; of very many only the first are looked at."""
+    """The standard errors of tables over one, two and three attributes; if there are very many, only of the first."""
     names = release.schema.names
     known_total = [] if release.statement.rows is None else [(Cells(()), _TINY_VARIANCE)]
     measured = [(each.query, each.variance) for each in release.measurements]

@@ -1,14 +1,11 @@
-"""Measurements to a release. Nothing here reaches rows or noise: it is free, and can be done as often as one likes.
+"""Make a release from measurements. This uses neither rows nor noise: it is post-processing and free.
 
-What the numbers of a release cost, computed again from their queries and noise: it cannot contradict its statement.
+The cost of the measurements is computed again from their queries and noise, so a release cannot contradict its
+statement. The measurements of one ledger entry are one stage: they were charged together, at the joint cost of the
+plan. Entries compose additively, in epsilon and in rho, even if a later entry depends on the results of an earlier one.
 
-Measurements of one ledger entry are one stage: they were charged together, and their joint cost is the one that the
-plan had. Entries add up, in epsilon as in rho, also where a later one depends on what an earlier one gave.
-
-Whether the public number of rows that a release states agrees with its own noisy counts.
-
-Only published numbers are compared: the noisy measurements of the release and the number that its statement holds. So
-it costs nothing, and anyone with the file can do the same.
+The public number of rows in the statement is compared with the release's own noisy counts. Both are published, so this
+costs nothing, and anyone with the file can repeat it.
 """
 
 from __future__ import annotations
@@ -33,8 +30,8 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 
-# How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
-# exponential function, and a false claim would be larger.
+# How far, relatively, a file's variance may be from the one that its noise has: it was computed with the
+# exponential function of a different machine, and a false claim would be further off.
 _SAME_VARIANCE = 1e-9
 
 
@@ -46,15 +43,15 @@ def publish(
     nonnegative: str | None = None,
     rounds: int = ROUNDS,
 ) -> Release:
-    """The release that these measurements make. It costs nothing and cannot reach rows.
+    """Make a release from these measurements. It is free and has no access to rows.
 
     Args:
-        schema: What the measured table is about.
-        measurements: Noisy answers, central or local; public counts of the schema's facts join them. Of choices the
-            release tells what was chosen; they say nothing about counts.
-        statement: The privacy promise they were bought under.
-        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate. By default
-            it is what ``usual_correction`` says.
+        schema: The schema of the measured table.
+        measurements: Noisy answers, central or local; public counts of the schema's facts join them. Of choices
+            the release states what was chosen; they contain no counts.
+        statement: The privacy guarantee of the measurements.
+        nonnegative: How negative cells are corrected; ``none`` leaves the unbiased least squares estimate. The
+            default is that of ``usual_correction``.
         rounds: How often tables are corrected and made consistent again.
     """
     return _published(schema, measurements, statement, estimate, nonnegative=nonnegative, rounds=rounds)
@@ -63,7 +60,7 @@ def publish(
 def unsolved(schema: Schema, measurements: Iterable[Measurement], statement: Statement) -> Release:
     """The release that ``publish`` makes without its estimate, in a small part of the time.
 
-    It raises whatever ``publish`` would: of the measurements it looks at queries and noise, never at their values.
+    It raises whatever ``publish`` would: it uses the queries and noise of the measurements, never their values.
     """
     return _published(schema, measurements, statement, unsolved_estimate)
 
@@ -135,7 +132,7 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
 
 
 def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> None:
-    """Raise unless the measurements fit the schema and the limits, and claim the variance their noise has."""
+    """Raise unless the measurements fit the schema and the limits, and state the variance of their noise."""
     check_queries(schema, (measurement.query for measurement in measurements))
     for i, measurement in enumerate(measurements):
         shape, where = measurement.query.shape(schema), f"measurement {i}"
@@ -146,7 +143,7 @@ def check_measurements(schema: Schema, measurements: Sequence[Measurement]) -> N
 
 
 def check_variance(claimed: float, actual: float, where: str) -> None:
-    """Raise unless a variance is the one that its noise has."""
+    """Raise unless a variance is that of its noise."""
     if not math.isclose(claimed, actual, rel_tol=_SAME_VARIANCE):
         raise ReleaseError(f"{where}: the variance must be that of its noise, {actual!r}, got {claimed!r}")
 
@@ -200,11 +197,11 @@ def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *
 
 
 def foreign_origins(statement: Statement, measurements: Iterable[Measurement]) -> tuple[str, ...]:
-    """Where answers come from that the statement's budget did not buy: other mechanisms, whose promise is their own."""
+    """The sources of answers not paid by the statement's budget: other mechanisms with their own guarantees."""
     if statement.model == "local":
         return ()
-    found = (each.origin for each in measurements if each.noise is None and each.origin != PUBLIC)
-    return tuple(dict.fromkeys(found))
+    origins = (each.origin for each in measurements if each.noise is None and each.origin != PUBLIC)
+    return tuple(dict.fromkeys(origins))
 
 
 def _rounded(cost: Fraction, budget: Budget) -> str:
@@ -219,7 +216,7 @@ smaller number would raise false alarms; a larger one passes over assertions tha
 
 
 def noisy_total(release: Release) -> tuple[float, float] | None:
-    """The number of rows by the noisy measurements alone, and its standard error; None where none has a total.
+    """The number of rows estimated from the noisy measurements alone, with its standard error; None without a total.
 
     The n cells of a measured table have independent noise of variance v: their sum has the variance n v. Sums of
     several tables are averaged with weights 1 / (n v).
@@ -236,11 +233,11 @@ def noisy_total(release: Release) -> tuple[float, float] | None:
 
 
 def rows_in_doubt(release: Release) -> str | None:
-    """What to tell whoever asserted a number of rows that the noisy total contradicts; None where it does not."""
-    asserted, found = release.statement.rows, noisy_total(release)
-    if asserted is None or found is None:
+    """The warning if the noisy total contradicts the asserted number of rows, else None."""
+    asserted, estimated = release.statement.rows, noisy_total(release)
+    if asserted is None or estimated is None:
         return None
-    total, error = found
+    total, error = estimated
     if abs(total - asserted) <= _FAR * error:
         return None
     return (

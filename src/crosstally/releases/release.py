@@ -1,6 +1,6 @@
-"""A release: what was measured, and any table that follows from it.
+"""A release: its measurements, and any table estimated from them.
 
-Nothing here reaches rows or noise: a release is made of measurements alone.
+Nothing here has access to rows or noise.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from crosstally.synthesis import SyntheticData
 
 
-_MOST_PAIRS = 10_000  # of a very wide release the first are looked at
+_MOST_PAIRS = 10_000  # only the first of a very wide release are used
 
 
 class Description(str):
-    """A text that shows itself at the prompt as it is printed."""
+    """A text whose representation at the prompt is the text itself."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class Description(str):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """Measurements and the answers that follow from them: any table, of any number of attributes, with its error.
+    """Measurements and the answers estimated from them: any table, of any number of attributes, with its error.
 
     ``publish`` and ``open_release`` make one. Where the estimate is nearer to the truth than least squares (the local
     model), ``variances_left`` are those of the coefficients of sets of attributes, in counts; otherwise it is empty.
@@ -107,14 +107,14 @@ class Release:
         return len(names) == 1 and self.estimate.covers((groups.full_names[names[0]],))
 
     def describe(self) -> Description:
-        """What the release contains and what it promises, in words: ``print(release.describe())``."""
+        """The contents and the privacy guarantee of the release, in words: ``print(release.describe())``."""
         facts = aligned([[name, text] for name, text in self._facts().items()], left=2)
         labels = aligned([[each.name, each.labels_in_short] for each in self.schema.attributes], left=2)
         return Description("\n".join([*facts, "", *labels, "", *self.statement.plain(self.schema)]))
 
     @cached_property
     def _caption(self) -> str:
-        """What each answer says about where it comes from."""
+        """The source that each answer states."""
         return str(self.statement)
 
     @cached_property
@@ -137,7 +137,7 @@ class Release:
 
     @cached_property
     def _bootstrapped(self) -> Bootstrap:
-        """The inference repeated, once for this release: the intervals of corrected cells are read from it."""
+        """The parametric bootstrap of this release, computed once: it gives the intervals of corrected cells."""
         rows, way = self.statement.rows, self.nonnegative
         return bootstrapped(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
 
@@ -146,7 +146,7 @@ class Release:
 
     @cached_property
     def _learned_sizes(self) -> Mapping[int, Floats]:
-        """The sizes of interactions, by order: the intervals of tables that nobody measured rest on them."""
+        """The sizes of interactions, by order, which the intervals of unmeasured tables use."""
         return learned_sizes(replace(self.estimate, groups=None), self._bootstrapped)
 
     def _held_out(self) -> ReferenceChoice | None:

@@ -1,4 +1,4 @@
-"""The privacy promise of a release, as a value and in words."""
+"""The privacy guarantee of a release, as a value and in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crosstally.html_text import html_facts
 from crosstally.schema import Schema, Unit
 
 MODELS = ("central", "local")
-# A usual delta, at which words tell a rho as an epsilon; another one would change the words alone.
+# A usual delta, at which the text gives a rho as an epsilon; a different one would only change the text.
 _USUAL_DELTA = Fraction(1, 10**6)
 _JOINS = {
     "public": "The query joins tables that its maker declared public",
@@ -31,23 +31,23 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 @cache
 def installed_versions() -> Mapping[str, str]:
     """The versions of the packages that a release's numbers come from."""
-    found = {}
+    installed = {}
     for package in ("crosstally", "numpy", "opendp"):
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+            installed[package] = "unknown"
+    return installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """The privacy promise of a release, and what was taken as public when it was made.
+    """The privacy guarantee of a release, and what was taken as public when it was made.
 
     ``rows`` is the number of rows if the steward asserted that it is public; ``rows_are_units`` says that the steward
     answers for a query whose rows may depend on other rows. ``joins`` says of each table that a query joined why it
     may: "public", "unit" (by the unit's id) or "asserted". ``entry`` names the ledger entry that paid, ``plan`` is the
-    digest of the plan that it was charged for, as the ledger has it. ``plain`` says it all in sentences.
+    digest of the plan that it was charged for, as the ledger has it. ``plain`` gives all of it in sentences.
 
     >>> statement = Statement(strategy="flat", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE)
     >>> print(statement)
@@ -108,7 +108,7 @@ class Statement:
         return [] if self.unit is None else [f"at most {self.unit.max_rows:,} rows for each {self.unit.id}"]
 
     def plain(self, schema: Schema) -> tuple[str, ...]:
-        """What is promised, to whom, and what is not protected, in a release about a schema: sentences for people."""
+        """What is guaranteed, to whom, and what is not protected, in sentences."""
         units = (_unit_sentence(self), *_asserted_sentences(self))
         promise = (*_model_sentences(self), _promise(self), *units, *_public_sentences(self))
         return (*promise, *_fact_sentences(schema), *caveats(schema))
@@ -263,12 +263,12 @@ def _fact_sentences(schema: Schema) -> tuple[str, ...]:
 
 
 def caveats(schema: Schema) -> tuple[str, ...]:
-    """What a schema says about its own making that readers of a plan or a release must know: sentences."""
+    """How the schema was made, as far as readers of a plan or a release must know, in sentences."""
     return (*_chosen_sentences(schema), *_bought_sentences(schema), *_counted_sentences(schema))
 
 
 def _chosen_sentences(schema: Schema) -> tuple[str, ...]:
-    """What was chosen by looking at the rows: the budget pays for measurements, not for that."""
+    """What was chosen by looking at the rows, which the budget does not cover."""
     chosen = [f"the values of {attribute.name}" for attribute in schema.attributes if attribute.from_data]
     if schema.unit is not None and schema.unit.from_data:
         chosen.append(f"the bound of {schema.unit.max_rows:,} rows for each {schema.unit.id}")
@@ -282,7 +282,7 @@ def _chosen_sentences(schema: Schema) -> tuple[str, ...]:
 
 
 def _bought_sentences(schema: Schema) -> tuple[str, ...]:
-    """What the bins of a draft cost: it is spent on the same people, beside the budget of a release."""
+    """The cost of the bins of a draft: it is spent on the same people, in addition to the budget of a release."""
     if schema.bought is None:
         return ()
     paid = f"ε = {schema.bought.epsilon}, beside the budget of a release ({schema.bought.entry})"

@@ -1,4 +1,4 @@
-"""What a table is about: its attributes, their labels, and whom the release protects."""
+"""The schema of a table: its attributes, their labels, and the privacy unit."""
 
 from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Level, Outside
 from crosstally.schema.canonical import canonical_text

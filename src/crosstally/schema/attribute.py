@@ -1,4 +1,4 @@
-"""One column and the cells it is counted in; levels above its labels, such as municipality, canton, country."""
+"""An attribute: one column, its labels, and levels above them, such as municipality, canton, country."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_levels(given: object) -> tuple[Level, ...]:
 
 
 def read_hierarchy(given: Iterable[Level], labels: Sequence[str], where: str) -> tuple[Level, ...]:
-    """The levels, each of which must hold every label of the level below exactly once."""
+    """The levels, each of which must contain every label of the level below exactly once."""
     levels = tuple(given)
     for level in levels:
         if not isinstance(level, Level):
@@ -91,13 +91,13 @@ def levels_of(levels: Iterable[Level], labels: Iterable[str]) -> tuple[Level, ..
 
 OTHER = "(other)"
 MISSING = "(missing)"
-MAX_VALUES = 100_000  # limits memory: more cells in one attribute are ids or measures, and belong into bins
+MAX_VALUES = 100_000  # limits memory: an attribute with more cells is an id or a number that needs bins
 _MAX_EDGE = 1e300  # well within doubles, so that differences of edges do not overflow
-_SHOWN, _LONGEST_LABEL = 6, 40  # labels at the prompt, and letters of each
+_SHOWN, _LONGEST_LABEL = 6, 40  # labels shown at the prompt, and characters of each
 
 
 class Outside(StrEnum):
-    """What happens to a row whose value is not one of the attribute's labels."""
+    """How a row is treated whose value is not one of the attribute's labels."""
 
     REFUSE = "refuse"
     """Stop before anything is spent."""
@@ -114,14 +114,14 @@ class Outside(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One column and the cells it is counted in.
+    """One column and its cells.
 
     Either ``values`` lists the labels, or ``edges`` bounds the bins ``[a, b)``, the last one closed, which ``bins`` may
     name. ``missing`` adds a cell for missing values; without it they are treated as outside values.
 
-    The rest describes the cells and changes none of them: a ``description``, what numbers are ``measured_in``, and a
-    ``hierarchy`` of levels, each of which groups the labels of the one below. ``from_data`` says that the cells were
-    chosen by looking at the rows, which no budget covers.
+    The other fields describe the cells without changing them: a ``description``, what numbers are ``measured_in``, and
+    a ``hierarchy`` of levels, each of which groups the labels of the level below. ``from_data`` says that the cells
+    were chosen by looking at the rows, which no budget covers.
 
     >>> Attribute("age", edges=[0, 18, 65, 120], missing=True).labels
     ('[0, 18)', '[18, 65)', '[65, 120]', '(missing)')
@@ -208,7 +208,7 @@ class Attribute:
 
     @property
     def missing_code(self) -> int | None:
-        """The cell of missing values: their own, or that of outside values, if there is one."""
+        """The cell of missing values, else that of outside values, if there is one."""
         return self.size - 1 if self.missing else self.other_code
 
     def _bin_labels(self) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ class Attribute:
         return _AttributePart(self.name, labels, levels_of(self.hierarchy, labels))
 
     def to_dict(self) -> dict[str, Any]:
-        """The attribute as JSON; what is at its default is left out."""
+        """The attribute as JSON, without defaults."""
         out = self.identity()
         if self.bins:
             out["bins"] = list(self.bins)
@@ -238,7 +238,7 @@ class Attribute:
         return out
 
     def identity(self) -> dict[str, Any]:
-        """What defines the cells: everything that the cost of a measurement, and so a ledger, depends on."""
+        """The definition of the cells, on which the cost of a measurement and so a ledger depends."""
         out: dict[str, Any] = {"name": self.name}
         if self.values:
             out["values"] = list(self.values)
@@ -258,7 +258,7 @@ class Attribute:
 
     @property
     def labels_in_short(self) -> str:
-        """The first labels, and how many there are if that is not all."""
+        """The first labels, and the number of labels if there are more."""
         shown = ", ".join(label[:_LONGEST_LABEL] for label in self.labels[:_SHOWN])
         return shown if self.size <= _SHOWN else f"{shown}, ... ({self.size:,})"
 
@@ -286,7 +286,7 @@ class Attribute:
 
 
 class _AttributePart(Attribute):
-    """Some cells of an attribute as plain labels; a single one will do, and ``(missing)`` may be among them."""
+    """Some cells of an attribute as plain labels; a single one is accepted, and ``(missing)`` may be among them."""
 
     __slots__ = ()
 
@@ -338,10 +338,10 @@ _DESCRIPTION = {"bins", "description", "measured_in", "hierarchy", "from"}
 
 def read_attribute(given: object, where: str) -> Attribute:
     """An attribute from its JSON; errors name the place."""
-    found = read_fields(given, where, known=_CELLS | _DESCRIPTION, needed={"name"})
+    fields = read_fields(given, where, known=_CELLS | _DESCRIPTION, needed={"name"})
     try:
-        from_data = read_from(found.pop("from", None))
-        levels = read_levels(found.pop("hierarchy", []))
-        return Attribute(**found, hierarchy=levels, from_data=from_data)
+        from_data = read_from(fields.pop("from", None))
+        levels = read_levels(fields.pop("hierarchy", []))
+        return Attribute(**fields, hierarchy=levels, from_data=from_data)
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None

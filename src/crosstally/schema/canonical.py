@@ -1,7 +1,4 @@
-"""The text by which values and labels are compared.
-
-The fields of a JSON object: all known, none missing.
-"""
+"""The canonical text by which values and labels are compared, and strict reading of the fields of a JSON object."""
 
 from __future__ import annotations
 
@@ -51,17 +48,17 @@ def _decimal_text(number: Decimal) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written: half a surrogate pair, which JSON may hold, cannot."""
+    """Whether a text can be encoded: half a surrogate pair, which JSON may contain, cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 DATA = "data"
-"""What the field ``from`` says of cells or of a bound that was chosen by looking at the rows."""
+"""The value of the field ``from`` for cells or a bound chosen by looking at the rows."""
 _MOST_CHARACTERS = 2_000  # of a text that describes: a paragraph; a release holds one for each attribute
 
 
 def read_fields(given: object, where: str, *, known: set[str], needed: set[str]) -> dict[str, Any]:
-    """The fields of an object at a place that errors name; raises on an unknown one, or on one that is missing."""
+    """The fields of an object; errors name its place. Raises on unknown or missing fields."""
     if not isinstance(given, Mapping):
         raise SchemaError(f"{where} must be an object, got {type(given).__name__}")
     for key in given:
@@ -74,7 +71,7 @@ def read_fields(given: object, where: str, *, known: set[str], needed: set[str])
 
 
 def private_fields(given: object, known: set[str]) -> dict[str, Any]:
-    """The fields of an object that only a steward sees; an unknown one is not named, since it may be a spelling."""
+    """The fields of a confidential object; errors do not name an unknown field, since it may be a value."""
     if not isinstance(given, Mapping):
         raise SchemaError(f"must be an object, got {type(given).__name__}")
     for i, key in enumerate(given, 1):

@@ -1,9 +1,8 @@
-"""What a data set is, and what is known to everybody: public counts, and values that nobody can have together.
+"""The description of a data set, and public facts: public counts, structural zeros, and bins with their own budget.
 
-Bins that were bought: chosen by noisy counts that a budget of their own paid for.
-
-Facts are typed in; nothing proposes them from rows. They make answers better and change nothing about noise: requests,
+Facts are entered by hand, never derived from rows. They improve answers and do not affect noise: requests,
 sensitivities and prices are those of a schema without facts. A row that contradicts a fact is counted like any other.
+Bins may be chosen by noisy counts, which have a separate budget.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class About:
             raise SchemaError(f"about: counts must be {RECORDS!r}, or be left out, got {self.counts!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts as JSON; what is not known is left out."""
+        """The facts as JSON, without unknown ones."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: text for name, text in given.items() if text is not None}
 
@@ -71,10 +70,10 @@ _AMOUNT = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,30}/[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateBins:
-    """The attributes whose edges follow noisy counts, what these counts cost together, and who paid.
+    """The attributes whose edges follow noisy counts, the total cost of these counts, and the ledger entry that paid.
 
-    ``epsilon`` is its exact text, ``entry`` names the entry of the ledger of the draft. What a release spends comes on
-    top of it.
+    ``epsilon`` is its exact text, ``entry`` names the entry in the ledger of the draft. The cost of a release is added
+    to it.
 
     >>> PrivateBins(epsilon="0.1", attributes=("income",), entry="7f3a").to_dict()
     {'epsilon': '0.1', 'attributes': ['income'], 'entry': '7f3a'}
@@ -95,12 +94,12 @@ class PrivateBins:
             raise SchemaError("bought: entry must name an entry of a ledger")
 
     def to_dict(self) -> dict[str, Any]:
-        """What was bought, as JSON."""
+        """The bins as JSON."""
         return {"epsilon": self.epsilon, "attributes": list(self.attributes), "entry": self.entry}
 
     @classmethod
     def from_dict(cls, given: object) -> PrivateBins:
-        """What was bought, from its JSON; errors name the field."""
+        """The bins from their JSON; errors name the field."""
         fields = {"epsilon", "attributes", "entry"}
         found = read_fields(given, "bought", known=fields, needed=fields)
         names = found["attributes"]
@@ -175,7 +174,7 @@ class PublicCounts:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """Values of two or more attributes that nobody can have together: every combination of those named.
+    """A structural zero: values of two or more attributes that cannot occur together, in any combination.
 
     >>> print(Impossible({"age": ("0-15",), "marital": ("Married", "Widowed")}))
     nobody has age 0-15 and marital Married or Widowed
@@ -198,7 +197,7 @@ class Impossible:
         return f"nobody has {' and '.join(parts)}" + (f" ({self.source})" if self.source else "")
 
     def check(self, attributes: Mapping[str, Attribute]) -> None:
-        """Raise unless the values are there, and not all of an attribute."""
+        """Raise unless the values exist and are not all values of an attribute."""
         for name, labels in self.values.items():
             own = _known(attributes, name).labels
             for label in labels:
@@ -244,26 +243,26 @@ def _read_fact(given: object, attributes: Mapping[str, Attribute]) -> Fact:
     if len(named) != 1:
         raise SchemaError(f"a fact must have one of {', '.join(kinds)}")
     if named == ["impossible"]:
-        found = read_fields(given, "impossible", known={"impossible", "source"}, needed=set())
-        values = found["impossible"]
+        fields = read_fields(given, "impossible", known={"impossible", "source"}, needed=set())
+        values = fields["impossible"]
         if not isinstance(values, Mapping) or not all(
             isinstance(labels, list) and all(isinstance(label, str) for label in labels) for labels in values.values()
         ):
             raise SchemaError("impossible must be an object with a list of values for each attribute")
-        return Impossible(values, found.get("source"))
+        return Impossible(values, fields.get("source"))
     if named == ["total"]:
-        found = read_fields(given, "total", known={"total", "error", "source"}, needed=set())
-        return PublicCounts(None, (found["total"],), error=found.get("error", 0.0), source=found.get("source"))
-    found = read_fields(given, "counts", known={"attribute", "counts", "error", "source"}, needed={"attribute"})
-    attribute, counts = _known(attributes, found["attribute"]), found["counts"]
+        fields = read_fields(given, "total", known={"total", "error", "source"}, needed=set())
+        return PublicCounts(None, (fields["total"],), error=fields.get("error", 0.0), source=fields.get("source"))
+    fields = read_fields(given, "counts", known={"attribute", "counts", "error", "source"}, needed={"attribute"})
+    attribute, counts = _known(attributes, fields["attribute"]), fields["counts"]
     if not isinstance(counts, Mapping) or set(counts) != set(attribute.labels):
         raise SchemaError(f"counts must be an object with one count for each value of {attribute.name}")
     in_order = tuple(counts[label] for label in attribute.labels)
-    return PublicCounts(attribute.name, in_order, error=found.get("error", 0.0), source=found.get("source"))
+    return PublicCounts(attribute.name, in_order, error=fields.get("error", 0.0), source=fields.get("source"))
 
 
 def possible_cells(facts: Sequence[Fact], table: Sequence[Attribute]) -> NDArray[np.bool_] | None:
-    """For each cell of a table whether someone can be in it; None where everybody can be anywhere."""
+    """For each cell of a table whether it can be non-empty; None if there is no structural zero."""
     import numpy as np
 
     names = [attribute.name for attribute in table]

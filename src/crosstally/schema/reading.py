@@ -1,8 +1,8 @@
-"""How a steward's values become labels. Confidential: a spelling, or the name of a column, may belong to one person.
+"""Reading rules: how a steward's values become labels. Confidential: a spelling or column name may identify a person.
 
-Nothing of it is published: it stands in the steward's own schema file and in memory while rows are read. Errors say
-where in the file a mistake is, never what stands there. Every rule is a function of one value of one row, so that the
-cell of a row depends on that row alone and sensitivities are what they are without it.
+The rules are never published: they are in the steward's own schema file, and in memory while rows are read. Errors say
+where in the file a mistake is, never what the value is. Every rule is a function of one value of one row, so the cell
+of a row depends on that row alone, and sensitivities do not change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PARTS: dict[str, Callable[[date], str]] = {
     "month of year": lambda day: _MONTHS[day.month - 1],
     "weekday": lambda day: _WEEKDAYS[day.weekday()],
 }
-"""What a date may become, and how it is written then; ``groups`` may give it another name."""
+"""The parts of a date and their formats; ``groups`` may rename them."""
 
 _ISO = "%Y-%m-%d"
 _DATE_FIELDS = {
@@ -52,8 +52,8 @@ _TIME = re.compile(r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}
 class DateReading:
     """How a column of dates becomes labels: ``into`` a part of each, or the periods that these days bound.
 
-    ``form`` says how texts are written, with %Y %m %d (%H %M %S): ISO 8601 unless it is given. With one digit, a month
-    or a day is read too where a mark divides it from the next. Periods are [a, b), the last one closed, as bins are.
+    ``form`` says how texts are written, with %Y %m %d (%H %M %S): ISO 8601 unless it is given. A month or day
+    with one digit is also read if a separator follows. Periods are [a, b), the last one closed, as bins are.
 
     >>> DateReading("quarter").text("2024-05-31"), DateReading("weekday", "%d.%m.%Y").text("1.6.2024")
     ('2024-Q2', 'Saturday')
@@ -71,27 +71,27 @@ class DateReading:
 
     @property
     def periods(self) -> int:
-        """How many periods the days bound; none where a part of the date is taken."""
+        """The number of periods; zero if a part of the date is used."""
         return 0 if isinstance(self.into, str) else len(self.into) - 1
 
     def day(self, text: str) -> date | None:
-        """The day that a text says; None when it says none."""
-        found = _date_pattern(self.form).match(text)
-        if found is None or not _date_ends(text[found.end() :], self.form):
+        """The date in a text; None if there is none."""
+        match = _date_pattern(self.form).match(text)
+        if match is None or not _date_ends(text[match.end() :], self.form):
             return None
-        parts = found.groupdict()
+        parts = match.groupdict()
         try:
             return date(int(parts["year"]), int(parts["month"]), int(parts["day"]))
         except ValueError:  # no month or day of that number
             return None
 
     def text(self, text: str) -> str | None:
-        """The part of the date that a text says; None when it says none. Only where a part is taken."""
+        """The part of the date in a text; None if there is no date. Only if a part is used."""
         day = self.day(text)
         return None if day is None or not isinstance(self.into, str) else PARTS[self.into](day)
 
     def period(self, text: str) -> int | None:
-        """The number of the period that a text's date falls into; None when in none."""
+        """The index of the period of a text's date; None if in no period."""
         day = self.day(text)
         if day is None or isinstance(self.into, str) or not self.into[0] <= day <= self.into[-1]:
             return None
@@ -115,7 +115,7 @@ class DateReading:
 
 
 def _date_ends(rest: str, form: str) -> bool:
-    """Whether nothing of the text is left but, after an ISO date, a time."""
+    """Whether the rest of the text is empty or, after an ISO date, a time."""
     return not rest or (form == _ISO and _TIME.fullmatch(rest) is not None)
 
 
@@ -133,7 +133,7 @@ def _read_days(given: object) -> tuple[date, ...]:
 
 @cache
 def _date_pattern(form: object) -> re.Pattern[str]:
-    # Split like this, marks and fields take turns, and a mark stands at both ends, which may be empty.
+    # After this split, separators and fields alternate, with a possibly empty separator at both ends.
     pieces = re.split(r"(%.)", form) if isinstance(form, str) else []
     used = pieces[1::2]
     if not {"%Y", "%m", "%d"} <= set(used) <= set(_DATE_FIELDS) or len(set(used)) < len(used):
@@ -145,14 +145,14 @@ def _date_pattern(form: object) -> re.Pattern[str]:
             pattern += re.escape(piece)
             continue
         name, digits = _DATE_FIELDS[piece]
-        # A single digit can be told only where something divides it from the next number.
+        # A single digit is allowed only if a separator follows.
         alone = digits == 2 and all(place in ends or pieces[place] for place in (i - 1, i + 1))
         pattern += f"(?P<{name}>[0-9]{{{1 if alone else digits},{digits}}})"
     return re.compile(pattern)
 
 
 WITHHELD: Final = "withheld"
-"""What stands in place of a reading in everything that is published: there is one, and its steward keeps it."""
+"""The placeholder for a reading in everything that is published: one exists, and the steward keeps it."""
 
 _SEPARATOR = "a text, or an object of texts by column"
 FILE_OPTIONS = {
@@ -165,17 +165,16 @@ FILE_OPTIONS = {
     "sheet": "a text or a whole number from 0",
     "table": "a text",
 }
-"""How a file is read before any value is looked at, and what each option may be: plain values, handed to the reader of
-files, which knows what they mean."""
+"""Options of the file reader and the values that each may have; the reader of files interprets them."""
 
 
-_MOST_SEEN = 65_536  # texts whose meanings are kept: as many as a batch has rows
+_MOST_SEEN = 65_536  # texts whose meanings are cached: as many as a batch has rows
 
 FileOption = str | int | Mapping[str, str]
 
 
 class ColumnName(str):
-    """The name of a column in the file; printed by an error, it is the attribute's, which is public."""
+    """The name of a column in the file; errors print the attribute's name instead, which is public."""
 
     __slots__ = ("_public",)
     _public: str
@@ -194,13 +193,13 @@ class ColumnName(str):
 
     @property
     def shown(self) -> str:
-        """What an error may print where the name is to be typed."""
+        """What an error prints in place of the name."""
         return "COLUMN" if self._public != self else self._public
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class ColumnReading:
-    """How one column is read; None stands for what the reading says of all columns.
+    """How one column is read; None means the rule of the whole reading.
 
     ``groups`` holds for a label the spellings that mean it; codes that stand for a label are spellings too. ``missing``
     are texts that stand for a missing value, beside those of all columns.
@@ -217,7 +216,7 @@ class ColumnReading:
         return "ColumnReading(...)"
 
     def to_dict(self) -> dict[str, Any]:
-        """The rule as JSON; what is at its default is left out."""
+        """The rule as JSON, without defaults."""
         out: dict[str, Any] = {} if self.column is None else {"column": self.column}
         if self.groups:
             out["groups"] = {label: list(spellings) for label, spellings in self.groups.items()}
@@ -232,28 +231,28 @@ class ColumnReading:
     def from_dict(cls, given: object) -> ColumnReading:
         """The rule from its JSON."""
         known = {"column", "groups", "missing", "trim", "ignore_case", "date"}
-        found = private_fields(given, known)
-        column = found.get("column")
+        fields = private_fields(given, known)
+        column = fields.get("column")
         if column is not None and (not isinstance(column, str) or not column or not is_unicode(column)):
             raise SchemaError("column must be a non-empty text")
-        groups = found.get("groups", {})
+        groups = fields.get("groups", {})
         if not isinstance(groups, Mapping):
             raise SchemaError(f"groups must be an object, got {type(groups).__name__}")
         return cls(
             column=column,
             groups={label: _texts(each, f"groups: group {i}") for i, (label, each) in enumerate(groups.items(), 1)},
-            missing=_texts(found.get("missing", []), "missing"),
-            trim=_flag(found, "trim"),
-            ignore_case=_flag(found, "ignore_case"),
-            date=None if found.get("date") is None else DateReading.from_dict(found["date"]),
+            missing=_texts(fields.get("missing", []), "missing"),
+            trim=_flag(fields, "trim"),
+            ignore_case=_flag(fields, "ignore_case"),
+            date=None if fields.get("date") is None else DateReading.from_dict(fields["date"]),
         )
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class RowReading:
-    """How the columns of a steward's file become the attributes of a schema. Confidential; printed, it says nothing.
+    """How the columns of a steward's file become the attributes of a schema. Confidential, also when printed.
 
-    ``trim`` takes blanks off both ends of texts and makes one of several inside; ``ignore_case`` compares texts with
+    ``trim`` removes blanks at both ends of texts and collapses blanks inside; ``ignore_case`` compares texts with
     labels without regard to case; ``missing`` are texts that stand for a missing value, in every column. ``columns``
     holds what differs for an attribute, or for the id of the unit, by its name in the schema. ``file`` are options
     for the reader of files.
@@ -270,17 +269,17 @@ class RowReading:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the reading, for the steward's own records. Nothing secret: short readings can be guessed."""
+        """The SHA-256 of the reading, for the steward's own records. Not a secret: short readings can be guessed."""
         text = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def column(self, name: str) -> ColumnName:
-        """What the column of an attribute, or of the unit's id, is called in the file."""
+        """The name in the file of the column of an attribute or of the unit's id."""
         given = self.columns[name].column if name in self.columns else None
         return ColumnName(name if given is None else given, name)
 
     def rule(self, name: str, attribute: Attribute | None = None) -> ValueRule | None:
-        """How values of a column are read; None where they stand for themselves. Without attribute: the unit's id."""
+        """How values of a column are read; None if unchanged. Without attribute: the unit's id."""
         own = self.columns.get(name, ColumnReading())
         trim = self.trim if own.trim is None else own.trim
         ignore_case = self.ignore_case if own.ignore_case is None else own.ignore_case
@@ -309,7 +308,7 @@ class RowReading:
                 raise SchemaError(f"reading: {name!r}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The reading as JSON; what is at its default is left out."""
+        """The reading as JSON, without defaults."""
         out: dict[str, Any] = {"file": dict(self.file)} if self.file else {}
         if self.missing:
             out["missing"] = list(self.missing)
@@ -324,22 +323,22 @@ class RowReading:
     def from_dict(cls, given: object) -> RowReading:
         """The reading from its JSON; errors say where, never what."""
         try:
-            found = private_fields(given, {"file", "missing", "trim", "ignore_case", "columns"})
+            fields = private_fields(given, {"file", "missing", "trim", "ignore_case", "columns"})
             return cls(
-                file=_file_options(found.get("file", {})),
-                missing=_texts(found.get("missing", []), "missing"),
-                trim=bool(_flag(found, "trim")),
-                ignore_case=bool(_flag(found, "ignore_case")),
-                columns=_columns(found.get("columns", {})),
+                file=_file_options(fields.get("file", {})),
+                missing=_texts(fields.get("missing", []), "missing"),
+                trim=bool(_flag(fields, "trim")),
+                ignore_case=bool(_flag(fields, "ignore_case")),
+                columns=_columns(fields.get("columns", {})),
             )
         except SchemaError as error:
             raise SchemaError(f"reading: {error}") from None
 
 
 class ValueRule:
-    """What the values of one column mean: a function of one text.
+    """The label of each value of one column: a function of one text.
 
-    Meanings are kept for texts that come again, which changes nothing but speed.
+    Results are cached for repeated texts, which affects only speed.
     """
 
     def __init__(
@@ -366,16 +365,16 @@ class ValueRule:
                 self._add(spelling, label)
 
     def text(self, given: str) -> str | None:
-        """The text that a label or a bin is then looked for by; None for a missing value.
+        """The text by which a label or a bin is then found; None for a missing value.
 
-        What is in none of the periods or is no date at all becomes the text of other values, which is no label.
+        A value in no period, or that is not a date, becomes the text of other values, which is no label.
         """
         try:
             return self._seen[given]
         except KeyError:
             meaning = self._text(given)
         if len(self._seen) >= _MOST_SEEN:
-            self._seen.clear()  # another thread, which reads by the same rule, may do so at any moment
+            self._seen.clear()  # another thread with the same rule may do so at any moment
         self._seen[given] = meaning
         return meaning
 
@@ -396,7 +395,7 @@ class ValueRule:
         return OTHER if period is None else self._labels[period]
 
     def _key(self, text: str) -> str:
-        """What two texts that mean the same have in common; empty for a text of nothing but blanks."""
+        """The common form of texts with the same meaning; empty for a blank text."""
         trimmed = " ".join(text.split()) if self._trim else text
         key = canonical_text(trimmed) or ""
         return key.casefold() if self._ignore_case else key
@@ -438,8 +437,8 @@ def _columns(given: object) -> dict[str, ColumnReading]:
 
 
 def _file_options(given: object) -> dict[str, FileOption]:
-    found = private_fields(given, set(FILE_OPTIONS))
-    for name, value in found.items():
+    fields = private_fields(given, set(FILE_OPTIONS))
+    for name, value in fields.items():
         rule = FILE_OPTIONS[name]
         is_texts = isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
         if not (
@@ -448,17 +447,17 @@ def _file_options(given: object) -> dict[str, FileOption]:
             or (is_texts and rule == _SEPARATOR)
         ):
             raise SchemaError(f"file: {name} must be {rule}")
-    return found
+    return fields
 
 
-def _flag(found: Mapping[str, Any], name: str) -> bool | None:
-    if found.get(name) is not None and not isinstance(found[name], bool):
+def _flag(fields: Mapping[str, Any], name: str) -> bool | None:
+    if fields.get(name) is not None and not isinstance(fields[name], bool):
         raise SchemaError(f"{name} must be true or false")
-    return found.get(name)
+    return fields.get(name)
 
 
 def _texts(given: object, where: str) -> tuple[str, ...]:
-    """Texts that values are compared with; numbers and booleans are taken as they would be written."""
+    """Texts that values are compared with; numbers and booleans are converted to text."""
     if not isinstance(given, list | tuple):
         raise SchemaError(f"{where} must be a list of texts, got {type(given).__name__}")
     texts = []

@@ -1,4 +1,4 @@
-"""The attributes of a table and whom its release protects."""
+"""The schema: the attributes of a table and the privacy unit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Limits time and memory: 130,000 pairs. What was measured and what is guessed: docs/concepts/scale.md.
+# Limits time and memory: 130,000 pairs. Measured and estimated limits: docs/concepts/scale.md.
 MAX_ATTRIBUTES = 512
 FORMAT = 1
 _FIELDS = {"crosstally-schema", "$schema", "attributes", "unit", "draft", "about", "bought", "facts", "reading"}
@@ -34,10 +34,10 @@ _SHOWN = 30  # attributes at the prompt
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Whom the release protects: all rows that share an ``id``, of which at most ``max_rows`` are counted.
+    """The privacy unit: all rows that share an ``id``, with ``max_rows`` as its contribution bound.
 
-    ``from_data`` says that the bound was chosen by looking at the rows, which no budget covers; it is no part of what
-    is protected, and units are compared without it.
+    ``from_data`` says that the bound was chosen by looking at the rows, which no budget covers; it does not
+    change the protection, and units are compared without it.
     """
 
     id: str
@@ -58,18 +58,17 @@ class Unit:
         return {**self.identity(), "from": DATA} if self.from_data else self.identity()
 
     def identity(self) -> dict[str, Any]:
-        """Who is protected, and how far."""
+        """The unit and its bound, in words."""
         return {"id": self.id, "max_rows": self.max_rows}
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The attributes of a table, in order, and the unit of protection: a row when ``unit`` is None.
+    """The attributes of a table, in order, and the privacy unit: a row when ``unit`` is None.
 
     All of it is public except ``reading``, which says how the steward's columns become these attributes: it is written
-    into the steward's own file and nowhere else, and neither printed nor compared. Where it was left behind, in a
-    plan, a ledger or a release, it is "withheld", and no rows can be read. ``facts`` are what the steward asserts to be
-    known to everybody.
+    only to the steward's own file, and neither printed nor compared. In a plan, a ledger or a release it is "withheld",
+    and no rows can be read. ``facts`` are what the steward asserts to be public.
 
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
     >>> print(schema, schema.cells)
@@ -122,7 +121,7 @@ class Schema:
     def _check_number(self) -> None:
         _check_number(self.attributes)
 
-    # What it holds
+    # Contents
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -136,7 +135,7 @@ class Schema:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """Where each name stands."""
+        """The position of each name."""
         return {name: i for i, name in enumerate(self.names)}
 
     @property
@@ -151,12 +150,12 @@ class Schema:
 
     @property
     def may_drop(self) -> bool:
-        """Whether some row may be left out, so that a unit may fill no cell at all."""
+        """Whether rows may be left out, so that a unit may have no cell at all."""
         return self.unit is not None or any(a.outside is Outside.DROP for a in self.attributes)
 
     @property
     def counted(self) -> str:
-        """What its tables count: people, a row each; or records of a survey; or the rows kept of each unit."""
+        """What its tables count: people (one row each), records of a survey, or the kept rows of each unit."""
         records = self.about is not None and self.about.counts is not None
         if self.unit is not None:
             return f"kept {'records' if records else 'rows'}"
@@ -164,7 +163,7 @@ class Schema:
 
     @property
     def estimand(self) -> str:
-        """What the interval of a count is about, in words.
+        """The estimand of a count, in words.
 
         >>> Schema([Attribute("sex", ["Female", "Male"])], Unit("patient", 3)).estimand
         'count of kept rows (at most 3 for each patient)'
@@ -172,7 +171,7 @@ class Schema:
         return f"count of {self.counted} ({self.unit})" if self.unit else "true count"
 
     def check_all_rows_counted(self, what: str) -> None:
-        """Raise if rows may be left out: ``what``, a public count of all rows, is then not that of the rows counted."""
+        """Raise if rows may be left out: ``what``, a public count of all rows, then differs from the counted rows."""
         if not self.may_drop:
             return
         if self.unit is None:
@@ -197,7 +196,7 @@ class Schema:
         return len(self.attributes)
 
     def __bool__(self) -> bool:
-        return True  # also over no attributes, as the schema of a total is
+        return True  # also without attributes, like the schema of a total
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.positions
@@ -220,7 +219,7 @@ class Schema:
         """Raise unless all names are attributes, each once."""
         try:
             if len(set(names)) == len(names) and all(map(self.positions.__contains__, names)):
-                return  # nearly always, and asked several times for each of many tables
+                return  # the usual case, checked several times for each of many tables
         except TypeError:  # not a list, or not of what can be a name
             names = names_in([names])
         for i, name in enumerate(names):
@@ -239,7 +238,7 @@ class Schema:
         self.check(names)
         whole, positions = self.public(), [self.positions[name] for name in names]
         attributes = tuple([self.attributes[i] for i in positions])
-        # Each of many answers has a schema of its own. Every rule holds for a part of what was checked as a whole, so
+        # Each of many answers has its own schema. Every rule holds for a part of a checked schema, so
         # it is not checked again. Set one by one, because a dictionary of its own would be one more thing to collect.
         part = object.__new__(Schema)
         object.__setattr__(part, "attributes", attributes)
@@ -259,7 +258,7 @@ class Schema:
         shape, positions = self.shape, self.positions
         return tuple([shape[positions[name]] for name in names])
 
-    # What everybody knows
+    # Public facts
 
     def public_counts(self) -> tuple[PublicCounts, ...]:
         """The counts that are public."""
@@ -276,7 +275,7 @@ class Schema:
         self.check(names)
         return possible_cells(self.facts, [self.attributes[self.positions[name]] for name in names])
 
-    # What others see of it
+    # Published forms
 
     def public(self) -> Schema:
         """The schema without its reading: what plan, ledger, tables and release hold."""
@@ -296,10 +295,10 @@ class Schema:
         out: dict[str, Any] = {} if self.unit is None else {"unit": self.unit.identity()}
         return {**out, "attributes": [attribute.identity() for attribute in self.attributes]}
 
-    # JSON both ways
+    # JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as JSON that may be published; it says only whether there is a reading."""
+        """The schema as publishable JSON; it says only whether there is a reading."""
         out: dict[str, Any] = {"crosstally-schema": FORMAT}
         if self.draft:
             out["draft"] = True
@@ -330,24 +329,24 @@ class Schema:
             raise SchemaError(
                 f"the schema has a format that this crosstally does not read: it reads {FORMAT}; {OTHER_VERSION}"
             )
-        found = read_fields(given, "schema", known=_FIELDS, needed={"attributes"})
-        if not isinstance(found["attributes"], list):
-            raise SchemaError(f"attributes must be a list, got {type(found['attributes']).__name__}")
-        _check_number(found["attributes"])
-        attributes = [read_attribute(each, f"attributes[{i}]") for i, each in enumerate(found["attributes"])]
-        draft = found.get("draft", False)
+        fields = read_fields(given, "schema", known=_FIELDS, needed={"attributes"})
+        if not isinstance(fields["attributes"], list):
+            raise SchemaError(f"attributes must be a list, got {type(fields['attributes']).__name__}")
+        _check_number(fields["attributes"])
+        attributes = [read_attribute(each, f"attributes[{i}]") for i, each in enumerate(fields["attributes"])]
+        draft = fields.get("draft", False)
         if not isinstance(draft, bool):
             raise SchemaError(f"draft must be true or false, got {draft!r}")
         if not attributes:
             raise SchemaError("attributes must not be empty")
         return cls(
             attributes,
-            _read_unit(found.get("unit")),
+            _read_unit(fields.get("unit")),
             draft=draft,
-            about=None if found.get("about") is None else About.from_dict(found["about"]),
-            bought=None if found.get("bought") is None else PrivateBins.from_dict(found["bought"]),
-            facts=read_facts(found.get("facts", []), attributes),
-            reading=_read_reading(found.get("reading")),
+            about=None if fields.get("about") is None else About.from_dict(fields["about"]),
+            bought=None if fields.get("bought") is None else PrivateBins.from_dict(fields["bought"]),
+            facts=read_facts(fields.get("facts", []), attributes),
+            reading=_read_reading(fields.get("reading")),
         )
 
     @classmethod
@@ -377,7 +376,7 @@ class Schema:
 
 
 def check_schema(given: object) -> None:
-    """Raise unless this is a schema: the path of its file, most of all, is none."""
+    """Raise unless this is a schema: a common mistake is to pass the path of its file."""
     if not isinstance(given, Schema):
         raise SchemaError(f"schema must be a Schema, got {type(given).__name__}: read a file with Schema.load")
 
@@ -385,8 +384,8 @@ def check_schema(given: object) -> None:
 class DerivedSchema(Schema):
     """A schema that the code makes for its own arithmetic, of any number of attributes.
 
-    ``MAX_ATTRIBUTES`` bounds what people ask for. What follows from it inside, such as an attribute that stands twice,
-    has no limit of its own: nobody could keep to it, or understand its message.
+    ``MAX_ATTRIBUTES`` bounds what people ask for. Internal schemas, such as one that repeats an attribute, have
+    no limit: users could not act on its error message.
     """
 
     def _check_number(self) -> None:
@@ -427,12 +426,12 @@ def _read_unit(given: object) -> Unit | None:
     if given is None:
         return None
     needed = {"id", "max_rows"}
-    found = read_fields(given, "unit", known=needed | {"from"}, needed=needed)
+    fields = read_fields(given, "unit", known=needed | {"from"}, needed=needed)
     try:
-        from_data = read_from(found.get("from"))
+        from_data = read_from(fields.get("from"))
     except SchemaError as error:
         raise SchemaError(f"unit: {error}") from None
-    return Unit(found["id"], found["max_rows"], from_data=from_data)
+    return Unit(fields["id"], fields["max_rows"], from_data=from_data)
 
 
 def _read_reading(given: object) -> RowReading | Literal["withheld"] | None:

@@ -1,4 +1,4 @@
-"""Rows made up from the tables of a release: they look like people, and none is a real person."""
+"""Synthetic rows from the tables of a release; none of them is a real person."""
 
 from crosstally.synthesis.microdata import SyntheticData, distances, narrowness, sampled_rows
 

@@ -1,21 +1,18 @@
-"""Rows from tables, how far their own tables are from these, and how wrong intervals computed from them would be.
+"""Synthetic rows from tables, the misfit of their tables, and the error of intervals computed from them.
 
-Somebody who takes n synthetic rows for people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As an
-estimate about the people of the release it errs by more: N people were drawn from a larger world, noise of standard
-error s was added to their counts, and the rows miss the release's own count by d. So an interval is too narrow by
+Rows are drawn along a tree of the strongest associations (Chow and Liu 1968), so the tables of its edges fit at once:
+the numbers of rows are those of the table, rounded at random, and only which row gets which value is drawn. The other
+tables are fitted by moving rows, table by table, from cells with too many rows to cells with too few. A moved row
+becomes a copy of a row already there, which keeps the associations of its other values, or takes only the values of the
+cell (Zhang et al., PrivSyn, USENIX Security 2021, section 4.3). Steps become smaller from sweep to sweep, so that
+tables that contradict each other converge.
+
+An analyst who treats n synthetic rows as people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As
+an estimate about the people of the release its error is larger: N people were drawn from a larger population, noise of
+standard error s was added to their counts, and the rows miss the release's own count by d. So an interval is too
+narrow by the factor
 
     sqrt(N p (1 - p) + s^2 + d^2) / N  /  sqrt(p (1 - p) / n).
-
-Which attribute is drawn after which: a tree along the strongest links (Chow and Liu 1968).
-
-Rows drawn attribute after attribute, then moved until all tables fit.
-
-Drawing follows a tree, so that the tables along its links are right at once: the numbers of rows are those of the
-table, rounded at random, and only which row gets which value is drawn. The other tables are fitted by moving rows,
-table by table: rows leave cells that hold too many and go to cells that hold too few. A row that moves becomes a copy
-of a row already there, which keeps what that row's other values have to do with each other, or takes the values of the
-cell alone (Zhang et al., PrivSyn, USENIX Security 2021, section 4.3). Steps become smaller from sweep to sweep, so that
-tables that contradict each other settle.
 """
 
 from __future__ import annotations
@@ -40,10 +37,10 @@ from crosstally.schema import Schema
 from crosstally.typing import Floats
 
 _SHRINKING = 0.75
-"""The step of each sweep, as a share of the one before. Smaller stops too early, larger leaves tables in motion."""
+"""The step of each sweep relative to the previous one. Smaller stops too early, larger does not converge."""
 
 _COPIED = 0.5
-"""How often a row that moves becomes a copy: PrivSyn's half."""
+"""The probability that a moved row becomes a copy; one half, as in PrivSyn."""
 
 
 Wanted = tuple[tuple[int, ...], Floats]
@@ -51,7 +48,7 @@ Wanted = tuple[tuple[int, ...], Floats]
 
 
 def whole(counts: Floats, total: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Whole numbers that add up to a total, each the nearest below or above its share; alike where all are zero.
+    """Integers that add up to a total, each share rounded down or up; equal shares if all are zero.
 
     >>> whole(np.array([1.0, 1.0, 2.0]), 4, np.random.default_rng(0))
     array([1, 1, 2])
@@ -59,7 +56,7 @@ def whole(counts: Floats, total: int, random: np.random.Generator) -> NDArray[np
     weights = np.maximum(counts, 0.0)
     if not weights.sum() > 0:
         weights = np.ones(len(counts))
-    # systematic sampling: the ends of all shares, moved by one random number, cut into whole numbers
+    # systematic sampling: the cumulative shares, shifted by one random number, are rounded to integers
     ends = np.cumsum(weights) / weights.sum() * total
     ends[-1] = total
     cut = np.floor(ends + random.random()).astype(np.int64)
@@ -81,7 +78,7 @@ def drawn(
         singles: The table of each attribute.
         pairs: The tables along the links, the lower position first.
         rows: How many.
-        random: For what is left to chance.
+        random: The random generator.
     """
     codes = np.zeros((rows, len(singles)), np.int32)
     for attribute, parent in order:
@@ -103,7 +100,7 @@ def _shuffled(counts: Floats, rows: int, random: np.random.Generator) -> NDArray
 def fitted(
     codes: NDArray[np.int32], tables: Sequence[Wanted], sweeps: int, random: np.random.Generator
 ) -> NDArray[np.int32]:
-    """The rows, moved so that their tables are near to those wanted: as they were after the best of the sweeps."""
+    """The rows, moved so that their tables are near the targets; the result of the best sweep."""
     best, least = codes, _distance(codes, tables)
     codes, step = codes.copy(), 1.0
     for _ in range(sweeps):
@@ -139,7 +136,7 @@ def _move(codes: NDArray[np.int32], table: Wanted, step: float, random: np.rando
     order = random.permutation(len(codes))
     order = order[np.argsort(cells[order], kind="stable")]  # rows by cell, in random order within each
     starts = np.cumsum(held) - held
-    place = np.arange(len(codes)) - starts[cells[order]]  # the number of a row within its cell
+    place = np.arange(len(codes)) - starts[cells[order]]  # the index of a row within its cell
     movers = random.permutation(order[place < given[cells[order]]])
     number = min(len(movers), len(taken))
     movers, taken = movers[:number], random.permutation(taken)[:number]
@@ -151,7 +148,7 @@ def _move(codes: NDArray[np.int32], table: Wanted, step: float, random: np.rando
 
 
 def _rounded(numbers: Floats, random: np.random.Generator) -> NDArray[np.int64]:
-    """Whole numbers whose means are these."""
+    """Random integers with these means."""
     return np.floor(numbers + random.random(numbers.shape)).astype(np.int64)
 
 
@@ -161,8 +158,8 @@ def _rounded(numbers: Floats, random: np.random.Generator) -> NDArray[np.int64]:
 def drawing_order(number: int, links: Mapping[tuple[int, int], float]) -> Sequence[tuple[int, int | None]]:
     """Attributes in the order in which they are drawn, each with the one it depends on, if any.
 
-    The tree of largest total weight, found from its strongest link on (Prim). Attributes that no link reaches begin
-    trees of their own.
+    The tree of largest total weight, found from its strongest link on (Prim). Attributes without links start
+    new trees.
 
     Args:
         number: How many attributes there are.
@@ -188,7 +185,7 @@ def drawing_order(number: int, links: Mapping[tuple[int, int], float]) -> Sequen
 
 
 Tables = Callable[[Sequence[tuple[str, ...]]], list[Marginal]]
-"""What answers tables over sets of attributes."""
+"""A source of tables over sets of attributes."""
 
 _MOST_CODES = 200_000_000  # rows times attributes: 800 MB
 _LARGEST_TABLE = 50_000  # cells of a table that rows are fitted to; larger ones have less than a row in most cells
@@ -198,10 +195,10 @@ _MOST_TABLES = 3_000
 _MOST_SWEEPS, _LEAST_SWEEPS = 8, 2
 _WORK = 150_000_000  # rows times tables times sweeps: about ten seconds
 _BATCH = 2_000_000  # cells asked for at once
-_SHOWN_ROWS = 5  # of a notebook: they show what rows look like, and nothing can be learned from them
-_JUDGED_TABLES = 60  # tables whose intervals are looked at
-_LEAST_COUNT = 5.0  # cells of fewer rows have no normal intervals to speak of
-_WIDE_ENOUGH = 1.05  # nobody need multiply an interval by less
+_SHOWN_ROWS = 5  # of a notebook: they only show the format of rows
+_JUDGED_TABLES = 60  # tables whose intervals are checked
+_LEAST_COUNT = 5.0  # cells with fewer rows have no normal intervals
+_WIDE_ENOUGH = 1.05  # smaller factors need no correction
 _NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals have
 
 
@@ -210,7 +207,7 @@ class SyntheticData:
     """Synthetic rows, as codes, and how far they can be trusted.
 
     Attributes:
-        schema: What the rows are about.
+        schema: The schema of the rows.
         codes: A line for each row: the position of its value for each attribute.
         method: How they were made: "sampling" or "integers".
         distances: For each table that was fitted the share of rows that would have to move for it to be the release's.
@@ -261,7 +258,7 @@ class SyntheticData:
 
     @property
     def warning(self) -> str:
-        """What everybody who gets the rows must know."""
+        """The warning for recipients of the rows."""
         nobody = "These rows are made up: none is a real person."
         if self.factor < _WIDE_ENOUGH:
             return (
@@ -281,7 +278,7 @@ class SyntheticData:
         return _counts(self.codes, [self.schema.positions[name] for name in names], self.schema.sizes(names))
 
     def to_arrow(self) -> pa.Table:
-        """The rows with labels, a dictionary column for each attribute; the warning stands in the metadata."""
+        """The rows with labels, a dictionary column for each attribute; the warning is in the metadata."""
         return labelled_rows(self.schema, self.codes).replace_schema_metadata(
             {"crosstally.synthetic": self.warning, "crosstally.source": self.caption}
         )
@@ -304,14 +301,14 @@ def sampled_rows(
 ) -> tuple[NDArray[np.int32], dict[tuple[str, ...], Marginal]]:
     """Rows drawn along the strongest links and fitted to tables, and these tables.
 
-    Nothing grows with the number of combinations of all values.
+    The cost does not grow with the size of the domain.
 
     Args:
         schema: The attributes.
-        tables: What answers tables.
+        tables: The source of tables.
         wanted: The tables to fit; too large ones, and the weakest of very many, are left out.
         rows: How many rows.
-        seed: Rows with the same seed are the same. Everything here is public: it protects nobody.
+        seed: Rows with the same seed are the same. It has no role in privacy: everything here is public.
     """
     if rows * len(schema.names) > _MOST_CODES:
         raise QueryError(f"rows times attributes must be at most {_MOST_CODES:,}, got {rows * len(schema.names):,}")
@@ -342,7 +339,7 @@ def _scaled(values: Floats, rows: int) -> Floats:
 
 
 def batches(schema: Schema, tables: Iterable[tuple[str, ...]], most: int = _BATCH) -> Iterator[list[tuple[str, ...]]]:
-    """The tables in their order, as many at once as have at most so many cells together; a larger one comes alone."""
+    """The tables in their order, in batches of at most this many cells; a larger table is a batch by itself."""
     batch: list[tuple[str, ...]] = []
     cells = 0
     for names in tables:
@@ -373,7 +370,7 @@ def narrowness(
 ) -> tuple[float, float]:
     """By how much intervals from the rows are too narrow, in half and in 19 of 20 cells of the tables at most.
 
-    Of very many tables some are looked at, at equal distances. NaN where no error is known.
+    If there are very many tables, a regular sample of them is used. NaN if no error is known.
     """
     names = list(answers)
     judged = names[:: max(1, math.ceil(len(names) / _JUDGED_TABLES))]

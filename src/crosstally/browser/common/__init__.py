@@ -1,1 +1,1 @@
-"""What all sites share: the guard, the server and its connections, files, templates and texts."""
+"""What all sites share: request checks, the server and its connections, files, templates and texts."""

@@ -1,6 +1,6 @@
-"""What the pages of every site load: files by name, templates that escape, and texts from one catalogue.
+"""What every site needs: static files, escaping templates, one catalogue of texts, and a guard around requests.
 
-What stands before every request and on every answer: the host is checked, the headers are set, errors get an id.
+The guard checks the host of every request, sets the headers of every response, and gives errors an id.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ STATIC: Mapping[str, tuple[Path, str]] = {
     "site.css": (_FOLDER / "static/site.css", "text/css; charset=utf-8"),
     "icon.svg": (_FOLDER / "static/icon.svg", "image/svg+xml"),
 }
-"""The files that every page loads, by name, each with its media type: no other path leads to a file."""
+"""The files that every page loads, by name, each with its media type; no other file is served."""
 
 
 def check_installed() -> None:
-    """Raise where a package is missing without which no site can be served; the extra ``web`` has them."""
+    """Raise if a package needed to serve sites is missing; the extra ``web`` installs them."""
     for module in _NEEDED:
         optional(module, extra="web")
 
 
 def static_file(name: str, files: Mapping[str, tuple[Path, str]]) -> tuple[bytes, str] | None:
-    """One of the few files that pages load, and its media type; None where there is none of this name."""
+    """One of the few files that pages load, and its media type; None if there is no such file."""
     if name not in files:
         return None
     path, media_type = files[name]
@@ -48,7 +48,7 @@ def catalogue() -> Mapping[str, Mapping[str, str]]:
 
 
 def texts_of(site: str) -> Callable[..., str]:
-    """A function from a key to the text of a site, or to one that several sites share, with its names filled in."""
+    """A function from a key to a text of a site, or a shared text, with its placeholders filled in."""
 
     def text(key: str, **names: object) -> str:
         own = catalogue()[site]
@@ -59,7 +59,7 @@ def texts_of(site: str) -> Callable[..., str]:
 
 
 def environment(templates: Path, text: Callable[..., str], *, extra: str = "web") -> Any:
-    """Templates that escape what they show; a name that is missing is an error. ``extra`` has what they need."""
+    """Escaping templates, in which an undefined name is an error; ``extra`` are additional names."""
     jinja = optional("jinja2", extra=extra)
     made = jinja.Environment(
         loader=jinja.FileSystemLoader(templates),
@@ -76,10 +76,10 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
-"""The browser loads what this server sends, runs its one script and nothing that stands in a page."""
+"""The browser loads only from this server and runs its one script, never inline scripts."""
 
 MOST_REQUESTS = 300
-"""Requests at once, each in a thread; more are told to come again. Those that may wait for a solve are fewer."""
+"""Concurrent requests, each in a thread; further ones get a retry response. Fewer may wait for a solve."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -98,7 +98,7 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 Refusal = Callable[[int, str, Message], App]
-"""From a status, an id of the error and the request to an answer."""
+"""Makes a response from a status, an error id and the request."""
 Allows = Callable[[Message], bool]
 
 
@@ -108,7 +108,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(scope: Message) -> bytes | None:
-    """The host that a request is for, as it is written; None where it names none or several."""
+    """The host header of a request, unparsed; None if there is none or more than one."""
     given = [value for name, value in scope["headers"] if name == b"host"]
     return given[0] if len(given) == 1 else None
 
@@ -125,13 +125,13 @@ def named_hosts(hosts: Iterable[str]) -> Allows:
 
 
 class Guard:
-    """Refuses requests for other hosts, which is what a page that rebinds its name to loopback would send.
+    """Refuses requests for other hosts, as a DNS rebinding attack would send them.
 
     Args:
-        app: What answers the others.
+        app: The application that answers allowed requests.
         allows: Whether a request may be answered, by its headers.
-        refuse: Makes the answer to what is refused or went wrong.
-        root_path: The path under which a proxy serves it, whether or not the proxy takes it off.
+        refuse: Makes the response to refused requests and errors.
+        root_path: The path under which a proxy serves it, whether or not the proxy strips it.
     """
 
     def __init__(self, app: App, *, allows: Allows, refuse: Refusal, root_path: str = "") -> None:
@@ -162,7 +162,7 @@ class Guard:
         self.running += 1
         try:
             await self.app(self._below_root(scope), receive, with_headers)
-        except Exception as error:  # noqa: BLE001 - what nobody foresaw must end without its text
+        except Exception as error:  # noqa: BLE001 - unexpected errors must not show their text
             own = secrets.token_hex(6)
             log_error(own, error)
             if not begun:
@@ -184,7 +184,7 @@ def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, b
 
 
 def log_error(own: str, error: Exception) -> None:
-    """Say where and of which kind, never what."""
+    """Log the place and type of an error, never its text."""
     where = "an unknown place"
     for frame, line in traceback.walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")

@@ -1,7 +1,7 @@
-"""The server of every site, which keeps no log of requests, and its connections, which hold nothing up.
+"""The server of every site: it logs no requests and limits how long a connection may take.
 
-A request must come whole, and its answer be taken, in a limited time. Without this, clients that send half a request
-each and wait take every descriptor that the process may open.
+A request must arrive completely, and its response must be read, within a time limit. Otherwise clients that send half a
+request and wait would use up all file descriptors of the process.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from crosstally.browser.common.site import MOST_REQUESTS
 from crosstally.errors import CrosstallyError
 
 MOST_CONNECTIONS = 400
-"""Connections at once: more than requests, and well below the 1,024 files that a process may open on most systems."""
+"""Concurrent connections: more than requests, and well below the usual limit of 1,024 open files."""
 
 SECONDS = 10.0
-"""The longest time until a request has come whole, and for which a client may take nothing of its answer."""
+"""The time limit for a complete request, and for a client that reads nothing of its response."""
 
-_AT_ONCE = 100  # connections that are taken up at once, before the oldest of too many can be closed
-_QUEUE = 1_000  # connections that the system keeps until they are taken up; it makes those beyond wait for seconds
+_AT_ONCE = 100  # connections accepted at once, before the oldest of too many can be closed
+_QUEUE = 1_000  # connections that the system queues; further ones wait for seconds
 _UNFINISHED = (h11.IDLE, h11.SEND_BODY)
 
 
 class Connection(H11Protocol):
-    """A connection with a clock. Of too many, the one that has been without a whole request for longest is closed."""
+    """A connection with a timeout. If there are too many, the one that has waited longest for a request is closed."""
 
     clock: asyncio.TimerHandle | None = None
     stalled: asyncio.TimerHandle | None = None
@@ -41,7 +41,7 @@ class Connection(H11Protocol):
         if len(self.connections) >= MOST_CONNECTIONS:
             waiting = [each for each in self.connections if isinstance(each, Connection) and each.is_waiting]
             oldest = min(waiting, key=lambda each: each.since, default=None)
-            if oldest is None:  # all of them are being answered
+            if oldest is None:  # all have a request in progress
                 transport.abort()
             else:
                 oldest.drop()
@@ -50,31 +50,31 @@ class Connection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has sent no whole request that is still to be answered."""
+        """Whether no complete request is waiting for its response."""
         return self.conn.their_state in _UNFINISHED
 
     @property
     def since(self) -> float:
-        """When its time is over: who came first is first."""
+        """The deadline; the earliest connection has the earliest one."""
         return 0.0 if self.clock is None else self.clock.when()
 
     def wait(self) -> None:
-        """Give it time for a whole request."""
+        """Start the timeout for a complete request."""
         self.forget()
         self.clock = self.loop.call_later(SECONDS, self.look)
 
     def look(self) -> None:
-        """Close it if its request is not there."""
+        """Close it if no complete request has arrived."""
         if self.is_waiting:
             self.drop()
 
     def drop(self) -> None:
         """Close it at once."""
-        self.connections.discard(self)  # what is closed makes room before the loop says so
+        self.connections.discard(self)  # a closed connection frees its slot before the event loop reports it
         self.transport.abort()
 
     def forget(self) -> None:
-        """Stop the clocks."""
+        """Stop the timers."""
         for each in (self.clock, self.stalled):
             if each is not None:
                 each.cancel()
@@ -86,17 +86,17 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more comes."""
+        """The client sends no more."""
         self.forget()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client takes nothing: it has some time to go on."""
+        """The client reads nothing: start its timeout."""
         super().pause_writing()
         self.stalled = self.loop.call_later(SECONDS, self.drop)
 
     def resume_writing(self) -> None:
-        """The client goes on."""
+        """The client reads again: stop its timeout."""
         super().resume_writing()
         if self.stalled is not None:
             self.stalled.cancel()
@@ -104,11 +104,11 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that first ends what its answers wait for, and then itself.
+    """A server that first ends pending computations and then shuts down.
 
     Args:
-        config: That of the server.
-        ending: Called once when it is to end: whoever waits is answered then, so that no connection holds it up.
+        config: The server's configuration.
+        ending: Called once at shutdown: it must answer waiting clients, so that no connection delays the shutdown.
     """
 
     def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
@@ -116,20 +116,20 @@ class Server(uvicorn.Server):
         self.ending = ending
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
-        """Begin, with a thread for each request that may be there: those that wait keep none from others."""
+        """Start, with a thread for each allowed request, so that waiting requests do not block others."""
         anyio.to_thread.current_default_thread_limiter().total_tokens = MOST_REQUESTS
         await super().startup(sockets)
         for each in sockets or ():
             each.listen(_QUEUE)
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
-        """End."""
+        """Shut down."""
         self.ending()
         await super().shutdown(sockets)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises where the port is taken."""
+    """A listening socket; raises if the port is in use."""
     if not 0 <= port <= 65_535:
         raise CrosstallyError(f"--port must be from 0 to 65,535, got {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -145,7 +145,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server(app: Any, *, ending: Callable[[], None] = lambda: None) -> Server:
-    """A server of an application that is not running yet; ``ending`` is called before it waits for answers."""
+    """A server of an application, not yet started; ``ending`` is called before it waits for pending responses."""
     config = uvicorn.Config(
         app,
         http=Connection,

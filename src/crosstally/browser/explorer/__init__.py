@@ -1,8 +1,8 @@
-"""The explorer: pages and an API over one release, and the page to share. It reads a release and nothing else.
+"""The explorer: pages and an API for one release, and the page to share. It reads only the release.
 
-``view``      what a page shows, as the query of its URL
-``grid``      a table laid out, with signs of reliability;  ``pictures``  its charts
+``view``      the state of a page, as the query of its URL
+``grid``      the layout of a table, with signs of reliability;  ``pictures``  its charts
 ``explorer_pages``  the pages;  ``api``  the API;  ``release_page``  the page to share
-``solver``    where work is done, and a cache;  ``answering``  what is solved and its price;  ``served``  a release
-``app``       all of it together, behind the guard
+``solver``    worker processes and a cache;  ``answering``  questions and their cost;  ``served``  a release
+``app``       the complete application behind the guard
 """

@@ -1,7 +1,7 @@
-"""The API, with the paths of PxWeb's second one: a release is one table, and each attribute may be left out.
+"""The API, with the paths of the PxWeb API version 2: a release is one table, and any attribute may be omitted.
 
-``/tables/people/data?valueCodes[sex]=*&valueCodes[age]=C1,C2`` is the table of sex by two values of age. Values are put
-together as in the URLs of pages (``analysis.regrouping``).
+``/tables/people/data?valueCodes[sex]=*&valueCodes[age]=C1,C2`` is the table of sex by two values of age. Values are
+grouped as in the URLs of pages (``analysis.regrouping``).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def router(served: Served) -> APIRouter:
 
 
 class _Answers:
-    """What each address of the API answers."""
+    """The handlers of the API."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -127,7 +127,7 @@ def file_response(
     level: float,
     regrouping: Regrouping = AS_IT_IS,
 ) -> Response:
-    """A table as a file; unchanged where the client has it."""
+    """A table as a file, or "not modified" if the client has it."""
     kind = _format(name)
     served.release.schema.check(names)
     tag = served.tag("data", *names, "", condition, name, str(level), *(f"{k}={v}" for k, v in regrouping.pairs()))
@@ -154,9 +154,9 @@ def _file_bytes(name: str, asked: Written) -> bytes:
 
 
 class Stream(Iterator[bytes]):
-    """The pieces of a large file, of which only a few are sent at once: each holds a whole table in memory.
+    """The chunks of a large file. Only a few such files are sent at once: each holds a whole table in memory.
 
-    It gives its place back when nobody holds it any longer, whether it was sent to its end, in part or not at all.
+    The slot is released when the object is freed, whether the file was sent completely, in part or not at all.
     """
 
     def __init__(self, pieces: Iterator[bytes], places: Semaphore) -> None:
@@ -172,7 +172,7 @@ class Stream(Iterator[bytes]):
 
 
 def disposition(file: str) -> str:
-    """The header that names a file: plain letters for old clients, all of them for others."""
+    """The header with the file's name: ASCII for old clients, Unicode for others."""
     plain = "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in file)
     return f'attachment; filename="{plain}"; {urlencode({"filename*": file}).replace("%2A=", "*=UTF-8" + chr(39) * 2)}'
 
@@ -180,7 +180,7 @@ def disposition(file: str) -> str:
 def read_selection(
     pairs: Iterable[tuple[str, str]], schema: Schema
 ) -> tuple[tuple[str, ...], str, Regrouping, dict[str, str]]:
-    """The attributes of a table in the order named, the condition, values put together, and other parameters."""
+    """The attributes of a table in the order named, the condition, the regrouping, and other parameters."""
     names: list[str] = []
     chosen: list[tuple[Attribute, list[bool]]] = []
     regrouped: list[tuple[str, str]] = []
@@ -208,7 +208,7 @@ def read_selection(
 
 
 def _chosen(attribute: Attribute, given: str) -> list[bool]:
-    """Which values a list of codes names. A label is its own code, so long as it is alone or has no comma."""
+    """The values named by a list of codes. A label is its own code if it is alone or has no comma."""
     known = {code: number for number, code in enumerate(codes_of(attribute))}
     if given == "*":
         return [True] * attribute.size
@@ -218,8 +218,8 @@ def _chosen(attribute: Attribute, given: str) -> list[bool]:
         codes = given.split(",")
         unknown = [code for code in codes if code not in known]
         if unknown:
-            told = did_you_mean(unknown[0][:80], known)
-            raise QueryError(f"{attribute.name!r} has no code {unknown[0][:80]!r}{told}")
+            hint = did_you_mean(unknown[0][:80], known)
+            raise QueryError(f"{attribute.name!r} has no code {unknown[0][:80]!r}{hint}")
         numbers = {known[code] for code in codes}
     return [number in numbers for number in range(attribute.size)]
 
@@ -241,7 +241,7 @@ def _check_table(served: Served, table: str) -> None:
         raise HttpProblem(404, text("error.table", given=repr(table[:80]), known=served.name))
 
 
-# What is said about the table
+# Metadata of the table
 
 
 def _source(served: Served) -> str:
@@ -265,7 +265,7 @@ def _table(served: Served) -> dict[str, Any]:
 
 
 def _kept(tag: str) -> dict[str, str]:
-    """A client may keep it, and asks before each use whether it is still the same."""
+    """Clients may cache it but must revalidate before each use."""
     return {"ETag": tag, "Cache-Control": "private, no-cache"}
 
 
@@ -307,7 +307,7 @@ def _data_parameters(schema: Schema) -> list[dict[str, Any]]:
 
 
 def _regrouping_parameters(attribute: Attribute) -> list[dict[str, Any]]:
-    """How values of an attribute are put together; its first group stands for the others."""
+    """How values of an attribute are grouped; the first group is shown as the example."""
     name, levels = attribute.name, [each.name for each in attribute.hierarchy]
     by = _parameter(
         f"by.1.{name}",

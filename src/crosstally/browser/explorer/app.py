@@ -25,12 +25,12 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
 
     Args:
         served: The release.
-        hosts: Names under which it is answered, beside those of loopback.
+        hosts: Host names that are answered, in addition to loopback.
     """
     app = FastAPI(
         title="crosstally",
         version=installed_versions()["crosstally"],
-        docs_url=None,  # they would load scripts from another host
+        docs_url=None,  # they would load scripts from a different host
         redoc_url=None,
         openapi_url=None,
     )
@@ -38,11 +38,11 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
     app.include_router(pages.router())
     app.include_router(api.router(served))
 
-    def told(problem: HttpProblem, scope: Any) -> Response:
+    def response_to(problem: HttpProblem, scope: Any) -> Response:
         return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
 
     for kind in (HttpProblem, CrosstallyError, HTTPException):
-        app.add_exception_handler(kind, lambda request, error: told(problem_of(error), request.scope))
+        app.add_exception_handler(kind, lambda request, error: response_to(problem_of(error), request.scope))
 
     @app.get(f"{api.PREFIX}/openapi.json", include_in_schema=False, response_model=None)
     def openapi() -> Response:
@@ -50,13 +50,13 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
 
     def refuse(status: int, own: str, scope: Message) -> Any:
         known = {400: HttpProblem(400, text("error.host")), 503: served.busy()}
-        return told(known.get(status) or unforeseen(own), scope)
+        return response_to(known.get(status) or unforeseen(own), scope)
 
     app.add_middleware(Guard, allows=named_hosts(hosts), refuse=refuse, root_path=served.root_path)
     return app
 
 
 def _wants_page(scope: Any) -> bool:
-    """Whether a person asked: not below the API, and from a program that shows pages."""
+    """Whether the client is a browser: not an API path, and it accepts HTML."""
     accepted = next((value for name, value in scope["headers"] if name == b"accept"), b"")
     return b"text/html" in accepted and f"{api.PREFIX}/" not in scope["path"]

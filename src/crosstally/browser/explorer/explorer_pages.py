@@ -32,13 +32,13 @@ _FOLDER = Path(__file__).parent
 _STATIC = {**STATIC, "explorer.js": (_FOLDER / "static/explorer.js", "text/javascript; charset=utf-8")}
 
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
-_VALUES_LISTED = 12  # values of an attribute on the overview: a line or two. Its own page has all
+_VALUES_LISTED = 12  # values of an attribute on the overview: a line or two. The attribute's page has all
 _BY_DEFAULT_ROWS = 60
 """A table of more rows shows its largest rows first by default."""
 
 
 class Pages:
-    """The pages of a release. Templates escape what they show; a name that is missing is an error."""
+    """The pages of a release. Templates escape their values; an undefined name is an error."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -60,7 +60,7 @@ class Pages:
     # The overview
 
     def start(self, request: Request) -> Response:
-        """What the release is about, and its attributes, of which some may be searched for."""
+        """The description of the release and its attributes, with a search."""
         wanted = request.query_params.get("q", "").strip()[:200]
         found = [each for each in self.schema.attributes if matches(each, wanted)]
         rows = self.served.release.rows
@@ -130,7 +130,7 @@ class Pages:
             "snippets": self._snippets(request, view, condition),
             "thresholds": {"first": percent_text(THRESHOLDS[0]), "second": percent_text(THRESHOLDS[1])},
         }
-        if view.applied and cells <= AT_ONCE:  # how many are left is known when they are put together
+        if view.applied and cells <= AT_ONCE:  # how many remain is known after grouping
             marginal, _ = self.served.tables(view.attributes, condition, view.level, None, view.applied)
             shown = cells = marginal.values.size
             if view.top is not None:
@@ -165,7 +165,7 @@ class Pages:
         return cells if down <= view.top else view.top * (cells // max(down, 1))
 
     def _levels(self, view: TableView) -> list[tuple[str, list[tuple[str, str]], str]]:
-        """The attributes of a table that have a hierarchy: name, levels to choose from, level chosen."""
+        """The attributes of a table that have a hierarchy: name, available levels, selected level."""
         own = ("", text("table.level_own"))
         return [
             (
@@ -178,7 +178,7 @@ class Pages:
         ]
 
     def _inside(self, view: TableView) -> Callable[[str, str], str]:
-        """For the name of an attribute and a label the query that goes into it, a level finer; empty if none does."""
+        """The query that drills down into a label of an attribute, one level finer; empty if there is none."""
         groups: dict[str, set[str]] = {}
         for name in view.attributes:
             level = view.regrouping.level(name)
@@ -188,7 +188,7 @@ class Pages:
         return lambda name, label: view.inside(self.schema[name], label).query() if label in groups[name] else ""
 
     def _together(self, view: TableView) -> list[str]:
-        """Which values were put together, in sentences."""
+        """The grouped values, in sentences."""
         out = [text("how.level", name=name, level=level) for name, level in view.applied.levels]
         for name, groups in view.applied.groups:
             words = "; ".join(f"{group} = {', '.join(labels)}" for group, labels in groups)
@@ -237,7 +237,7 @@ class Pages:
         ]
 
     def _present(self, view: TableView, where: Where | None) -> Regrouping:
-        """Which values are put together of those that the condition leaves: the table has no others."""
+        """The regrouping of the values that the condition keeps: the table has no others."""
         if where is None:
             return view.applied
         of = {name: self.schema[name].labels for name in view.attributes}
@@ -301,14 +301,14 @@ class Pages:
             ("/chart.{ending}", self.chart),
             ("/download/{name}", self.download),
             ("/static/{name}", self.static),
-            ("/favicon.ico", lambda: self.static("icon.svg")),  # browsers ask for it where a picture stands alone
+            ("/favicon.ico", lambda: self.static("icon.svg")),  # browsers request it for a standalone picture
         ):
             routes.add_api_route(path, endpoint, response_model=None)
         return routes
 
 
 def _picture(query: str = "", instead: str = "") -> dict[str, Any]:
-    """The chart of a page: the query of its picture, when which other one is shown, or why there is none."""
+    """The chart of a page: the query of its picture, when an alternative is shown, or why there is none."""
     dark, narrow = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
     sources = [
         ("print", query),
@@ -320,13 +320,13 @@ def _picture(query: str = "", instead: str = "") -> dict[str, Any]:
 
 
 def _titles(view: TableView) -> list[str]:
-    """The names of a table's attributes, those at a level of a hierarchy with it."""
+    """The names of a table's attributes, with the level of those shown at one."""
     levels = dict(view.regrouping.levels)
     return [f"{name} ({levels[name]})" if name in levels else name for name in view.attributes]
 
 
 def _group_forms(attribute: Attribute, view: TableView) -> list[tuple[int, str, list[tuple[str, bool]]]]:
-    """The groups that a page offers, the last one empty: number, name, and values, those of no other group."""
+    """The groups in the form of a page, the last one empty: number, name, and values that are in no other group."""
     groups = dict(view.regrouping.groups).get(attribute.name, ())
     taken = {label: group for group, labels in groups for label in labels}
     forms = [*((group, "" if group == named_after(labels) else group) for group, labels in groups), (None, "")]
@@ -349,7 +349,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def matches(attribute: Attribute, wanted: str) -> bool:
-    """Whether every word stands in the name, the description or a value of an attribute."""
+    """Whether every word is in the name, the description or a value of an attribute."""
     texts = [attribute.name, attribute.description or "", *attribute.labels]
     return all(any(word in each.casefold() for each in texts) for word in wanted.casefold().split())
 

@@ -1,4 +1,4 @@
-"""A table as a page shows it: numbers in rows and columns, in order, with intervals and signs of reliability."""
+"""The layout of a table on a page: sorted rows and columns of numbers, with intervals and signs of reliability."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from crosstally.typing import Floats
 text = texts_of("explorer")
 
 MAX_SHOWN = 5_000
-"""Cells of a table on a page: a browser lays them out in a second, and nobody reads more."""
+"""Cells of a table on a page: a browser lays them out in a second; more are not readable."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
     """The numbers of the rows shown, of ``all_rows``, with the ends of their intervals (NaN where not known).
 
-    ``classes`` are places in ``PUBLISHED``: how reliable each number is. ``left_out`` is the share of what is counted
-    that the other rows hold.
+    ``classes`` are places in ``PUBLISHED``: how reliable each number is. ``left_out`` is the share of the counts
+    in the rows not shown.
     """
 
     row_names: tuple[str, ...]
@@ -47,7 +47,7 @@ class Grid:
 
     @property
     def heads(self) -> list[list[tuple[str, int]]]:
-        """The lines above the columns, one for each attribute: labels, and how many columns each stands above."""
+        """The header lines, one for each attribute: labels, and how many columns each spans."""
         out = []
         for depth in range(len(self.column_names)):
             runs = groupby(self.column_labels, key=lambda labels, depth=depth: labels[: depth + 1])  # type: ignore[misc]
@@ -115,8 +115,8 @@ def _order(counts: Floats, view: TableView) -> NDArray[np.intp]:
 def cells_markup(grid: Grid, row: int) -> Markup:
     """The cells of a row in HTML: value, sign of reliability and interval.
 
-    Written here and not in the template, which took longer for them than for the rest of the page. They hold numbers
-    and words of the catalogue, nothing of the release.
+    Written here and not in the template, which took longer for them than for the rest of the page. They contain only
+    numbers and texts of the catalogue, no labels of the release.
     """
     return Markup("".join(_cell_html(grid.shares, *cell) for cell in grid.cells(row)))  # noqa: S704
 

@@ -1,7 +1,7 @@
-"""Pictures of what a page shows: bars with intervals, or a heat map, drawn on the server; charts within a page.
+"""Charts of a table: bars with intervals, or a heat map, drawn on the server or embedded in a page.
 
-Reliability is told by sign (E, F, ?) and by pattern: bars that need care are pale with an outline, those too unreliable
-are hollow with a broken one. Fields have plain names, since Vega-Lite reads dots and brackets as paths.
+Signs (E, F, ?) and patterns show reliability: bars that need care are pale with an outline, bars that are too
+unreliable are hollow with a dashed one. Fields have plain names, since Vega-Lite reads dots and brackets as paths.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from crosstally.reliability import PUBLISHED, SIGNS
 
 text = texts_of("explorer")
 
-MAX_BARS = 400  # with more, bars are thinner than a pixel or two on a page
+MAX_BARS = 400  # with more, bars are only a pixel or two wide
 MAX_TILES = 2_500  # fifty by fifty: with more, tiles are too small for a pointer
 _MOST_SERIES = len(PALETTE)
 _NUMBERS_ON_TILES = 300  # more do not fit legibly
-_LETTER = 6.4  # the mean width of a letter at the size of labels, in pixels
+_LETTER = 6.4  # the mean width of a character of labels, in pixels
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The looks of a picture: its colours on paper or on a dark page, and whether it must fit a phone."""
+    """The style of a picture: light or dark colours, and whether it must fit a phone."""
 
     name: str
     background: str
@@ -50,7 +50,7 @@ DARK = Theme("dark", "#171b21", "#e8ecf1", "#a3adb8", "#303841", ("#1d2f40", "#8
 
 
 def chart_of(grid: Grid, wanted: Chart) -> Chart:
-    """Which chart shows a table: bars where its columns can be told apart by colour, else a heat map."""
+    """The chart type of a table: bars if its columns can be distinguished by colour, else a heat map."""
     if wanted is Chart.NONE or grid.size <= 1:
         return Chart.NONE
     if wanted is Chart.AUTO:
@@ -104,7 +104,7 @@ def specification(
     note = lines if grid.intervals else text("chart.no_interval")
     letters = 38 if theme.narrow else 76
     subtitle = [line for each in (source, note + text("chart.signs")) for line in wrap(each, letters)]
-    longest = min(40, max(map(len, rows), default=0))  # a pixel a letter, for browsers with wider ones
+    longest = min(40, max(map(len, rows), default=0))  # a pixel for each character, for browsers with wider fonts
     body = _bars if kind is Chart.BARS else _tiles
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
@@ -118,7 +118,7 @@ def specification(
 
 
 def _names(labels: Sequence[str]) -> list[str]:
-    """The labels, those that look alike told apart."""
+    """The labels, with a suffix on those that look alike."""
     seen: Counter[str] = Counter()
     out = []
     for label in labels:
@@ -132,7 +132,7 @@ def _axis_format(grid: Grid) -> str:
 
 
 def _down(grid: Grid, rows: list[str], narrow: bool) -> dict[str, Any]:
-    """Labels of rows in their order; their title stands above them, where no label can run into it."""
+    """Labels of rows in their order; their title is above them, so that no label overlaps it."""
     above = {"titleAngle": 0, "titleAlign": "right", "titleAnchor": "end", "titleX": -8, "titleY": -8}
     limit = 110 if narrow else 240
     return {
@@ -183,7 +183,7 @@ def _bars(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme:
         "encoding": {**place, "x": {"field": "end", **number}, "text": {"field": "sign"}},
     }
     layers = [bar, line, sign] if grid.intervals else [bar, sign]
-    height = len(rows) * max(20, 12 * series + 7)  # signs are letters of 10 pixels: lower bars let them overlap
+    height = len(rows) * max(20, 12 * series + 7)  # signs are 10 pixels high: with thinner bars they overlap
     return {"layer": layers, "width": 200 if theme.narrow else 420, "height": height}
 
 
@@ -242,10 +242,10 @@ def _config(theme: Theme) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Within a page: they follow its colours, and a reader of the screen has the table beside them
+# Embedded charts: they use the colours of the page, and screen readers have the table beside them
 
 # Colours become properties of the page, which differ in light and dark. Only whole attributes are replaced:
-# within a label a quotation mark would stand as &quot;.
+# within a label a quotation mark would be &quot;.
 _COLOURS = {
     f'="{INK}"': '="var(--ink)"',
     f'="{FAINT}"': '="var(--faint)"',
@@ -258,11 +258,11 @@ _EMPTY = re.compile(r'<path class="(?:fore|back)ground"[^>]*/>')
 
 
 def inline_svg(chart: Any, *, left: int) -> str:
-    """The picture of an Altair chart, without titles and background, to stand within a page.
+    """The picture of an Altair chart, without titles and background, to embed in a page.
 
     Args:
         chart: The chart.
-        left: Pixels to spare on the left: the reader's letters may be wider than those that were measured here.
+        left: Extra pixels on the left: the reader's font may be wider than the one measured here.
     """
     converter = optional("vl_convert", extra="pages", package="vl-convert-python")
     spec = chart.to_dict()

@@ -17,9 +17,9 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class HttpProblem(Exception):  # noqa: N818 - the word of RFC 9457
-    """What a client gets instead of an answer.
+    """An error response.
 
-    ``detail`` is about what was asked and holds nothing else; further members of the document are given by name.
+    ``detail`` mentions only what was asked; further members of the document are given by name.
     """
 
     def __init__(self, status: int, detail: str, *, retry_after: int | None = None, **members: Any) -> None:
@@ -29,12 +29,12 @@ class HttpProblem(Exception):  # noqa: N818 - the word of RFC 9457
 
     @property
     def title(self) -> str:
-        """What the status is called."""
+        """The phrase of the status."""
         return HTTPStatus(self.status).phrase
 
     @property
     def headers(self) -> dict[str, str]:
-        """What stands beside it."""
+        """The headers of the response."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
     def document(self) -> dict[str, Any]:
@@ -50,13 +50,13 @@ class HttpProblem(Exception):  # noqa: N818 - the word of RFC 9457
 
 
 def unforeseen(own: str) -> HttpProblem:
-    """An error that nobody foresaw: its id, and not a word about it."""
+    """An unexpected error: its id, without details."""
     problem = HttpProblem(500, text("error.unforeseen"))
     problem.own = own
     return problem
 
 
 def problem_response(problem: HttpProblem) -> Response:
-    """The document as an answer."""
+    """The document as a response."""
     text = json.dumps(problem.document(), ensure_ascii=False)
     return Response(text, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)

@@ -1,4 +1,4 @@
-"""A page to share: all that a reader without tools may want to know about a release, in one file."""
+"""A page to share: one file that describes a release to readers without tools."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from crosstally.synthesis.microdata import batches
 
 text = texts_of("page")
 
-_BARS = 24  # of a chart; of more values the most frequent are drawn
+_BARS = 24  # of a chart; if there are more values, the most frequent are drawn
 _LISTED = 100  # values in the table below a chart
-_ASSOCIATIONS = 15  # pairs that a page lists. Chosen: what a reader takes in at once
+_ASSOCIATIONS = 15  # pairs that a page lists. Chosen: what is readable at a glance
 _LARGEST_PAIR = 200_000  # cells; a larger table has too few people in a cell to say anything
 _MOST_PAIRS = 20_000  # limits time: all pairs of 200 attributes. Later ones are not ranked
 _WIDTH = 380  # of the bars, in pixels
-_DOTS = dict(zip(PUBLISHED, ("●●●", "●●○", "●○○", "?"), strict=True))  # they tell without colour
+_DOTS = dict(zip(PUBLISHED, ("●●●", "●●○", "●○○", "?"), strict=True))  # they are readable without colour
 
 
 def release_page(release: Release, *, digest: str | None = None, file_name: str = "people.release.parquet") -> str:
     """The page, as HTML that loads nothing.
 
     Args:
-        release: What it is about.
+        release: The release.
         digest: The SHA-256 of the release file, to be cited.
         file_name: The name of the release file, for the lines that say how to ask further.
     """
@@ -84,9 +84,9 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
 
 
 def strongest_associations(release: Release, number: int) -> tuple[list[tuple[tuple[str, ...], Marginal]], int]:
-    """The pairs linked most strongly among those measured, with Cramér's V of each, and how many were measured.
+    """The most strongly associated measured pairs, with Cramér's V of each, and how many pairs were measured.
 
-    V is never below zero, so noise alone makes it larger; that is taken off. Pairs are ranked before that.
+    V is non-negative, so noise biases it upwards; this bias is subtracted, after ranking.
     """
     schema = release.schema
     pairs = [names for names in combinations(schema.names, 2) if math.prod(schema.sizes(names)) <= _LARGEST_PAIR]
@@ -162,7 +162,7 @@ def _spare(schema: Schema) -> int:
 
 
 def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
-    """For each value its count, as they are shown."""
+    """The displayed count of each value."""
     total, labels = float(answer.values.sum()), answer.schema.attributes[0].labels
     classes = reliability_classes(answer)
     for code in shown.tolist():

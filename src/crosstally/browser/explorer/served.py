@@ -1,4 +1,4 @@
-"""What a server serves: one release, its name, and the answers to questions about it."""
+"""A served release: the release, its name, and the answers to questions about it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ STREAMED = 5_000_000
 FORMATS = {name: each for name, each in formats.FORMATS.items() if each.web}
 """The formats of files that are served."""
 
-_RETRY_SECONDS = 5  # the waiting time that a busy server tells programs: half of the limit for one computation
+_RETRY_SECONDS = 5  # the retry time of a busy server: half of the limit for one computation
 _STREAMS = 4  # a limit of memory: files of more than 500,000 cells that are being sent, each from its whole table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
-    """A release that is served under a name. ``digest`` tells this release from others, for caches of clients."""
+    """A release that is served under a name. ``digest`` identifies it in caches of clients."""
 
     release: Release
     _: KW_ONLY
@@ -64,17 +64,17 @@ class Served:
 
     @property
     def source(self) -> ReleaseFile | Release:
-        """What work is about: the file, which each process opens for itself, or the release in this one."""
+        """The source for work: the file, which each process opens itself, or the release in this process."""
         return self.release if self.path is None else ReleaseFile(self.path, self.digest)
 
     @property
     def title(self) -> str:
-        """What the release is called."""
+        """The title of the release."""
         about = self.release.schema.about
         return about.title if about is not None and about.title else self.name
 
     def cells(self, names: Sequence[str], where: Where | None) -> tuple[int, int]:
-        """How many cells a table has, and how many the table has that it is computed from."""
+        """The number of cells of a table, and of the table that it is computed from."""
         schema = self.release.schema
         schema.check(names)
         if where is None:
@@ -93,7 +93,7 @@ class Served:
         *,
         within: tuple[str, ...] | None = None,
     ) -> tuple[Marginal, Marginal]:
-        """A table, and what is shown of it: its shares within some attributes, or the table itself."""
+        """A table and its displayed form: shares within some attributes, or the table itself."""
         where = Where.of(condition, self.release.schema) if condition else None
         shown, needed = self.cells(names, where)
         if needed > STREAMED:
@@ -103,7 +103,7 @@ class Served:
             raise HttpProblem(413, text("error.too_large", format=kind.label, **sizes), cells=shown)
         key = "table", names, condition, level, regrouping, within
         cost = 0 if self.solver.kept(key) is not None else price(self.release, [names], where)
-        cost *= 1 if within is None else 2  # shares are solved once more
+        cost *= 1 if within is None else 2  # shares are solved separately
         if cost > MOST:
             raise TooDearError.of(cost)
         work = partial(solved, self.source, names, condition, level, regrouping=regrouping, within=within)
@@ -111,7 +111,7 @@ class Served:
         return found
 
     def run(self, key: Hashable, work: Callable[[], Any], size: Callable[[Any], int], place: str) -> Any:
-        """Work done by the solver; a problem instead where there is no time."""
+        """The result of work by the solver; raises a problem if it takes too long."""
         try:
             return self.solver.run(key, work, size, place)
         except BusyError:
@@ -121,7 +121,7 @@ class Served:
             raise HttpProblem(413, text("error.too_much", **limits)) from None
 
     def busy(self) -> HttpProblem:
-        """What is told where there is no time."""
+        """The problem for work that takes too long."""
         return HttpProblem(503, text("error.busy", seconds=round(self.solver.seconds)), retry_after=_RETRY_SECONDS)
 
     def tag(self, *parts: str) -> str:

@@ -1,4 +1,4 @@
-"""The table of a page as code: Python, the command line, SQL, curl."""
+"""Code that gives the table of a page: Python, the command line, SQL, curl."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def curl(base: str, path: str, pairs: Sequence[tuple[str, str]], file: str) -> s
 
 
 def _case(attribute: Attribute, regrouping: Regrouping) -> str:
-    """The labels of an attribute whose values are put together."""
+    """The labels of an attribute whose values are grouped."""
     name = _name(attribute.name)
     whens = [
         f"WHEN {name} IN ({', '.join(map(_text, labels))}) THEN {_text(label)}"

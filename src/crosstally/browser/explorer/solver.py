@@ -1,10 +1,11 @@
-"""Work that takes time: places for each kind of it, ten seconds for whoever waits, and results kept in a cache.
+"""Slow computations: limited slots for each kind of work, clients that wait up to ten seconds, and a result cache.
 
-Work that has begun is finished and kept though nobody waits for it any longer, within the limits of its process. Who
-asked is told to come again, and the answer is then there. Work that has not begun is dropped when its last client left.
+Work that has started is finished and cached even if no client waits any longer, within the limits of its process. The
+client is asked to retry and then gets the cached answer. Work that has not started is dropped when its last client
+disconnects.
 
-A thread cannot be stopped, a process can: work that takes too long or too much memory is ended with its process, and
-the next piece begins in a new one.
+A thread cannot be stopped, but a process can: work that takes too long or too much memory is killed with its process,
+and the next work item starts in a new one.
 """
 
 from __future__ import annotations
@@ -32,50 +33,50 @@ from crosstally.browser.common.site import log_error
 from crosstally.errors import CrosstallyError
 
 PLACES: Mapping[str, int] = {"tables": 2, "large": 1, "sql": 1, "charts": 1, "files": 1}
-"""The kinds of work, and how much of each is done at once: none of them can keep another one waiting."""
+"""The kinds of work and the number of workers of each: no kind can block another."""
 
 SECONDS = 10.0
-"""The longest time that a client waits for a result: after that the user of a browser has left."""
+"""The longest time that a client waits for a result: after that users have left."""
 
 WAITING = 58
-"""The most clients that may wait in one place. All places together leave some of the server's requests to others."""
+"""The most clients that may wait in one place. All places together leave some of the server's requests free."""
 
 _REFUSED_SECONDS = 600.0
-"""For how long work that was ended is refused at once: the machine may have been busy with something else."""
+"""For how long killed work is refused immediately; later it may succeed, if the machine was merely busy."""
 
-_MARK_BYTES = 10_000  # of the cache, for the mark of such work: about its key
+_MARK_BYTES = 10_000  # bytes of the cache for the marker of such work: about its key
 
 # Limits memory: the cache of answers; the least recently used is removed first. Less makes repeated questions slower.
 CACHE_BYTES = 256 * 2**20
 
 DEADLINE = 60.0
-"""Seconds after which work is ended: three times what the dearest question takes on a core of its own."""
+"""Seconds after which work is killed: three times what the most expensive question takes on a free core."""
 
 MEMORY = 2 * 2**30
-"""Resident bytes beyond those of the release at which work is ended. Linux tells them; elsewhere there is no limit."""
+"""Resident bytes beyond those of the release at which work is killed. Linux only; elsewhere there is no limit."""
 
-_LOOK_SECONDS = 0.1  # between two looks at the memory: a process fills some 200 MB in that time
+_LOOK_SECONDS = 0.1  # seconds between two checks of the memory: a process fills some 200 MB in that time
 _KERNELS = [f"crosstally.kernels.{name}" for name in ("helmert", "joint", "raking", "shrinkage")]
 _PRELOADED = ["crosstally.browser.explorer.answering", "pyarrow.parquet", "pandas", *_KERNELS]
 """Imported once, by the process that all others are forked from: they start sooner, and share its memory."""
 
 
 class EndedError(Exception):
-    """The work was ended: it took too long, took too much memory, or the server ends."""
+    """The work was killed: it took too long, took too much memory, or the server is shutting down."""
 
 
 class UnforeseenError(Exception):
-    """An error that no user caused: where it was stands in the log, its text nowhere."""
+    """An internal error: its place is logged, its text is not."""
 
 
 class BusyError(Exception):
-    """There was no time for it now."""
+    """The result is not ready in time."""
 
 
 class TooMuchError(Exception):
-    """It was begun, and ended because it took too long or too much memory.
+    """The work was killed because it took too long or too much memory.
 
-    It stands in the cache in the place of a result, so that the same work is not begun again ``until`` then.
+    It is cached in place of a result, so that the same work is not started again before ``until``.
     """
 
     def __init__(self, until: float = 0.0) -> None:
@@ -84,7 +85,7 @@ class TooMuchError(Exception):
 
 
 class Cache:
-    """Results by key, the least recently used thrown away first when they take too many bytes."""
+    """Results by key; the least recently used are evicted first."""
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self.limit = limit
@@ -102,7 +103,7 @@ class Cache:
             return found[0]
 
     def put(self, key: Hashable, result: Any, size: int) -> None:
-        """Keep a result of this many bytes, unless it alone would take an eighth of the cache."""
+        """Keep a result of this many bytes, unless it takes more than an eighth of the cache."""
         if size > self.limit // 8:
             return
         with self._lock:
@@ -121,7 +122,7 @@ class _Task:
 
 
 class _Place:
-    """Where work of one kind is done: a thread for each of those who do it."""
+    """The queue of one kind of work, with a thread for each worker."""
 
     def __init__(self, name: str, workers: Sequence[Callable[[Callable[[], Any]], Any]]) -> None:
         self.workers, self.clients = workers, 0
@@ -131,7 +132,7 @@ class _Place:
             self._free.put(each)
 
     def do(self, work: Callable[[], Any]) -> Any:
-        """Have the work done; called in one of the threads, of which there are as many as workers."""
+        """Run the work; called in one of the threads, one for each worker."""
         worker = self._free.get()
         try:
             return worker(work)
@@ -150,10 +151,10 @@ def _here(work: Callable[[], Any]) -> Any:
 
 
 class Solver:
-    """Has work done in places and keeps what comes out; the same work asked twice at once is done once.
+    """Runs work in places and caches results; identical concurrent requests share one run.
 
     Args:
-        places: For each kind of work those who do it: processes where a release is served to others, otherwise threads.
+        places: The workers of each kind of work: processes if a release is served to others, otherwise threads.
         seconds: How long a client waits.
         cache: Where results are kept.
     """
@@ -174,18 +175,18 @@ class Solver:
         self._closed = False
 
     def start(self, name: str) -> None:
-        """Start the processes of a place now, beside everything else, and not when somebody waits for them."""
+        """Start the processes of a place in the background now, before a client waits for them."""
         for each in self._places[name].workers:
             if isinstance(each, Worker):
                 self._places[name].threads.submit(each.start)
 
     def run(self, key: Hashable, work: Callable[[], Any], size: Callable[[Any], int], place: str = "tables") -> Any:
-        """The result of the work, from the cache where it is there.
+        """The result of the work, from the cache if possible.
 
-        Raises ``BusyError`` when time is over, ``TooMuchError`` where the work was ended.
+        Raises ``BusyError`` on timeout and ``TooMuchError`` if the work was killed.
 
         Args:
-            key: What tells this work from other work.
+            key: Identifies the work.
             work: Gives the result; its errors are raised here.
             size: How many bytes a result takes.
             place: Where it is done.
@@ -212,7 +213,7 @@ class Solver:
         return None if isinstance(found, TooMuchError) and found.until < time.monotonic() else found
 
     def _joined(self, key: Hashable, work: Callable[[], Any], size: Callable[[Any], int], place: _Place) -> _Task:
-        """The task of this work, with one client more."""
+        """The task of this work, with one more client."""
         with self._lock:
             if self._closed or place.clients >= WAITING:
                 raise BusyError
@@ -224,7 +225,7 @@ class Solver:
             return task
 
     def _leave(self, key: Hashable, task: _Task, place: _Place) -> None:
-        """One client less; without any, work that has not begun is dropped."""
+        """One client fewer; without clients, work that has not started is dropped."""
         with self._lock:
             task.clients -= 1
             place.clients -= 1
@@ -233,7 +234,7 @@ class Solver:
 
     def _keep(self, key: Hashable, work: Callable[[], Any], size: Callable[[Any], int], place: _Place) -> Any:
         try:
-            result = self.kept(key)  # it may have ended since the client looked
+            result = self.kept(key)  # it may have finished since the client's check
             if result is None:
                 result = place.do(work)
                 self.cache.put(key, result, size(result))
@@ -247,7 +248,7 @@ class Solver:
         return result
 
     def close(self) -> None:
-        """Begin nothing more, and end what runs in processes."""
+        """Start no more work, and kill the worker processes."""
         with self._lock:
             self._closed = True
         for place in self._places.values():
@@ -258,10 +259,10 @@ class Solver:
 
 
 class Worker:
-    """A process that is started with the first piece of work, or before, and again after it was ended.
+    """A worker process, started at the latest with the first work, and restarted after it was killed.
 
     Args:
-        first: Done by each new process before anything else, without limits; its result is thrown away.
+        first: Done by each new process before anything else, without limits; its result is discarded.
         seconds: The longest time for one piece of work.
         memory: The most resident bytes that it may add.
     """
@@ -277,7 +278,7 @@ class Worker:
         self._lock = threading.Lock()
 
     def start(self) -> Connection:
-        """Have a process; a new one where there is none or it died."""
+        """Make sure that the process runs; start a new one if needed."""
         with self._lock:
             if self._closed:
                 raise EndedError
@@ -294,7 +295,7 @@ class Worker:
             return self._connection
 
     def __call__(self, work: Callable[[], Any]) -> Any:
-        """The result of the work, whose errors are raised here. Raises ``EndedError`` when it was ended."""
+        """The result of the work, whose errors are raised here. Raises ``EndedError`` if it was killed."""
         connection = self.start()
         with suppress(EOFError, OSError):  # the process died
             if self._before is None:
@@ -311,7 +312,7 @@ class Worker:
         raise EndedError
 
     def _answers(self, connection: Connection) -> bool:
-        """Wait for the answer, or for the end of the process; False where it takes too long or too much memory."""
+        """Wait for the answer or the end of the process; False if it takes too long or too much memory."""
         until, most = time.monotonic() + self.seconds, (self._before or 0) + self.memory
         while not connection.poll(_LOOK_SECONDS):
             if time.monotonic() > until or self._resident() > most:
@@ -333,20 +334,20 @@ class Worker:
         self._process = self._connection = self._before = None
 
     def close(self) -> None:
-        """End the process, whatever it does, and start no other."""
+        """Kill the process and start no new one."""
         with self._lock:
             self._closed = True
             if self._process is not None:
-                self._process.kill()  # whoever waits for it reads the end of the pipe
+                self._process.kill()  # the waiting thread then reads the end of the pipe
                 self._process.join()
 
 
 def _work(connection: Connection, first: Callable[[], object] | None) -> None:
-    """What the process does until the server closes its end, or dies."""
+    """The loop of the process, until the server closes the pipe or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group: the server decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if first is not None:
-        with suppress(Exception):  # whoever asks for the same meets the error again
+        with suppress(Exception):  # the same request would raise the error again
             first()
     with suppress(EOFError, OSError):
         connection.send(None)

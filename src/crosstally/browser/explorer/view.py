@@ -1,8 +1,8 @@
-"""What a page shows, as the query of its URL: every state is a link.
+"""The state of a page as the query of its URL: every state is a link.
 
-``rows`` and ``columns`` name attributes, ``in.NAME`` values of an attribute that are kept (again for each),
-``filter`` attributes whose values are offered, ``where`` a condition; ``group`` attributes whose values may be put
-together, and ``regrouping`` says how these are; ``show``, ``order``, ``top``, ``chart`` and ``level`` say the rest.
+``rows`` and ``columns`` name attributes; ``in.NAME`` is a selected value of an attribute and may be repeated;
+``filter`` names attributes whose values can be selected; ``where`` is a condition; ``group`` names attributes whose
+values can be grouped, and ``regrouping`` says how. The rest are ``show``, ``order``, ``top``, ``chart`` and ``level``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crosstally.schema import Attribute, Schema
 LEVELS = (0.9, 0.95, 0.99)
 """The levels of intervals that statistical offices print."""
 
-MAX_TOP = 1_000  # rows of a page that shows the largest only: more scroll away unread
+MAX_TOP = 1_000  # rows of a page that shows only the largest ones
 _LONGEST_CONDITION = 4_000  # a limit: characters of a condition in an address, half of what servers accept
 _IN = "in."
 
@@ -36,7 +36,7 @@ class Show(StrEnum):
 
 
 class Order(StrEnum):
-    """In which order rows stand."""
+    """The order of rows."""
 
     SCHEMA = "schema"
     MOST = "most"
@@ -56,8 +56,8 @@ class Chart(StrEnum):
 class TableView:
     """A table and how it is shown.
 
-    ``kept`` are the values kept of attributes that are filtered, ``regrouping`` says which values are put together;
-    ``filters`` and ``grouping`` are the attributes for which the page offers that.
+    ``kept`` are the selected values of filtered attributes, ``regrouping`` says which values are grouped;
+    ``filters`` and ``grouping`` are the attributes for which the page offers these.
     """
 
     rows: tuple[str, ...] = ()
@@ -86,29 +86,29 @@ class TableView:
 
     @property
     def groupable(self) -> tuple[str, ...]:
-        """The attributes whose values may be put together, each once; those at a level of a hierarchy are already."""
+        """The attributes whose values can be grouped, each once; those at a level of a hierarchy already are."""
         found = dict.fromkeys((*self.grouping, *(name for name, _ in self.regrouping.groups)))
         return tuple(name for name in found if not self.regrouping.level(name))
 
     @property
     def applied(self) -> Regrouping:
-        """Which values are put together of attributes that the table has."""
+        """The regrouping of the table's attributes."""
         return self.regrouping.of(self.attributes)
 
     def inside(self, attribute: Attribute, label: str) -> TableView:
-        """The same inside one label of an attribute that is at a level of its hierarchy, a level finer."""
+        """The same view within one label of an attribute in a hierarchy, one level finer."""
         kept = tuple(each for each in self.kept if each[0] != attribute.name)
         below = tuple(self.regrouping.held(attribute)[label])
         return replace(self, kept=(*kept, (attribute.name, below)), regrouping=self.regrouping.finer(attribute))
 
     def condition(self, schema: Schema) -> str:
-        """Which rows are counted, in the words of conditions; empty when all are."""
+        """The condition on the counted rows as text; empty if all are counted."""
         kept = ((schema[name], [label in labels for label in schema[name].labels]) for name, labels in self.kept)
         return condition_of(kept, self.where)
 
     @property
     def within(self) -> tuple[str, ...] | None:
-        """The attributes within which shares add up to one; None where counts are shown."""
+        """The attributes within which shares add up to one; None if counts are shown."""
         return {Show.ROW: self.rows, Show.COLUMN: self.columns, Show.TOTAL: ()}.get(self.show)
 
     def chosen(self, schema: Schema) -> Where | None:
@@ -136,7 +136,7 @@ class TableView:
 
 
 def condition_of(chosen: Iterable[tuple[Attribute, Sequence[bool]]], where: str) -> str:
-    """Which rows have the values chosen of each attribute and satisfy a further condition, in words; empty for all."""
+    """The condition, as text, for the selected values of each attribute and a further condition; empty for all rows."""
     parts = [cells_in_words(attribute, list(map(int, those))) for attribute, those in chosen if not all(those)]
     if where:
         parts.append(f"({where})" if parts else where)
@@ -144,7 +144,7 @@ def condition_of(chosen: Iterable[tuple[Attribute, Sequence[bool]]], where: str)
 
 
 def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> TableView:
-    """The view that a query says. Raises for what the schema does not have; what is left empty is not there."""
+    """The view of a query. Raises for names that the schema does not have; empty parameters are ignored."""
     lists: dict[str, list[str]] = {"rows": [], "columns": [], "filter": [], "group": []}
     regrouped: list[tuple[str, str]] = []
     single: dict[str, str] = {}
@@ -198,7 +198,7 @@ def _top(text: str | None) -> int | None:
 
 
 def read_level(text: str | None) -> float:
-    """How sure intervals are wanted."""
+    """The confidence level."""
     known = {str(level): level for level in LEVELS}
     if text is not None and text not in known:
         raise QueryError(f"level must be one of {', '.join(known)}, got {text[:40]!r}")

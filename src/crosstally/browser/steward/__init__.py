@@ -1,1 +1,1 @@
-"""What a steward sees before a release: the review of a schema, for one person alone, and the plan page."""
+"""Pages for a steward before a release: the schema review, for a single person, and the plan page."""

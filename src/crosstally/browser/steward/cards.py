@@ -1,4 +1,4 @@
-"""What the pages of a review show: labels with their rows, and the error to expect before and after the changes."""
+"""The contents of review pages: labels with their numbers of rows, and the expected error before and after changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ text = texts_of("review")
 _ON_CARD = 6  # labels of an attribute on the overview
 _TEXTS = 6  # spellings of a label
 _OUTSIDE = 100  # values that are not in the schema
-_SAME = 1.005  # times: below, an error is shown as unchanged
+_SAME = 1.005  # a smaller factor is shown as unchanged
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -33,13 +33,13 @@ class LabelLine:
 
     @property
     def few(self) -> bool:
-        """Whether it is a label that so few people have that it may tell of one."""
+        """Whether so few people have this label that it may identify one."""
         return self.kind != "rule" and self.is_few
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Card:
-    """Confidential: an attribute with its labels, None where rows are not counted, and all that can be done to it."""
+    """Confidential: an attribute with its labels, None where rows are not counted, and its possible edits."""
 
     attribute: Attribute
     column: str
@@ -63,12 +63,12 @@ class Card:
 
     @property
     def few(self) -> int:
-        """How many labels few people have."""
+        """The number of rare labels."""
         return sum(line.few for line in self.lines or ())
 
     @property
     def lost(self) -> int:
-        """The rows that have no cell."""
+        """The number of rows without a cell."""
         return sum(line.rows for line in self.all_outside) + self.missing
 
     @property
@@ -78,7 +78,7 @@ class Card:
 
 
 def card(review: Review, attribute: Attribute) -> Card:
-    """What is shown of an attribute."""
+    """The card of an attribute."""
     lines, outside, missing = _lines(review, attribute)
     reading = review.schema.reading if isinstance(review.schema.reading, RowReading) else RowReading()
     own = reading.columns.get(attribute.name)
@@ -97,7 +97,7 @@ def card(review: Review, attribute: Attribute) -> Card:
 
 
 def facts(schema: Schema) -> str:
-    """The schema's facts as they stand in its file, one on each line; nothing where there are none."""
+    """The schema's facts as in its file, one on each line; empty if there are none."""
     by_name = {attribute.name: attribute for attribute in schema.attributes}
     lines = [json.dumps(fact.to_dict(by_name), ensure_ascii=False) for fact in schema.facts]
     return "[" + ",\n ".join(lines) + "]" if lines else ""
@@ -128,7 +128,7 @@ def _lines(review: Review, attribute: Attribute) -> tuple[tuple[LabelLine, ...] 
 
 
 def outlook(review: Review) -> dict[str, object]:
-    """The error to expect, with the schema in the file and with the one on the screen."""
+    """The expected error with the schema in the file and with the edited one."""
     (before, _), (now, instead) = review.outlook(review.opened), review.outlook(review.schema)
     earlier = {each.order: each for each in before}
     rows = [
@@ -149,7 +149,7 @@ def _figure(expected: ExpectedError) -> str:
 
 
 def _change(before: ExpectedError | None, now: ExpectedError) -> str:
-    """How much smaller or larger the error is, beside an average count."""
+    """The change of the error, relative to an average count."""
     if before is None or not before.known or not now.known or not now.error or not before.error:
         return ""
     times = before.error * before.cells / (now.error * now.cells)

@@ -1,6 +1,6 @@
-"""What a steward changes in a schema: each edit takes a schema and gives another one.
+"""Edits of a schema by a steward: each takes a schema and returns a new one.
 
-Labels are changed together with the reading, so that the texts in the steward's file go on meaning what they meant.
+An edit changes labels together with the reading rules, so that values in the steward's file keep their meaning.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from crosstally.schema.reading import DateReading
 
 
 def merge(schema: Schema, name: str, chosen: Sequence[str], into: str) -> Schema:
-    """One cell for several: labels, or texts of the file that are no label yet.
+    """Merge several labels, or texts of the file that are not labels yet, into one cell.
 
     ``into`` is a label of the attribute or a new one; with a single label chosen this renames it. ``(missing)`` makes
-    them words for a missing value, ``(other)`` takes them out of the labels. Bins must stand side by side.
+    them words for a missing value, ``(other)`` takes them out of the labels. Bins must be adjacent.
     """
     attribute, into = _editable(schema, name), into.strip()
     if not chosen:
@@ -60,7 +60,7 @@ def merge(schema: Schema, name: str, chosen: Sequence[str], into: str) -> Schema
 
 
 def reorder(schema: Schema, name: str, labels: Sequence[str]) -> Schema:
-    """The same labels in another order. Bins and periods have the order of their edges."""
+    """The same labels in a different order. Bins and periods have the order of their edges."""
     attribute, own = _editable(schema, name), _own_reading(schema, name)
     if attribute.edges or (own.date is not None and own.date.periods):
         raise SchemaError("bins and periods stand in the order of their edges")
@@ -72,10 +72,10 @@ def reorder(schema: Schema, name: str, labels: Sequence[str]) -> Schema:
 def cut(
     schema: Schema, name: str, edges: str, *, names: Callable[[Sequence[float]], tuple[str, ...]], public: bool = False
 ) -> Schema:
-    """Other bins: the edges as a text, with blanks or semicolons between them.
+    """New bins: the edges as a text, with blanks or semicolons between them.
 
-    ``names`` gives names to bins of whole numbers: of years, and where bins had names before. Edges that are typed
-    while the rows are on the screen were chosen by looking at them, and that is noted, unless they are ``public``.
+    ``names`` gives names to bins of whole numbers: of years, and where bins had names before. Edges typed
+    during a review are recorded as chosen by looking at the rows, unless they are ``public``.
     """
     attribute = _editable(schema, name)
     if not attribute.edges:
@@ -88,9 +88,9 @@ def cut(
 
 
 def set_periods(schema: Schema, name: str, days: str, labels: str, *, public: bool = False) -> Schema:
-    """Other periods of a column of dates: the days that bound them as a text, and a label on each line.
+    """New periods of a column of dates: the days that bound them as a text, and a label on each line.
 
-    As with ``cut``, days that are typed while the rows are on the screen are noted as chosen by looking at them.
+    As with ``cut``, days typed during a review are recorded as chosen by looking at the rows.
     """
     attribute, own = _editable(schema, name), _own_reading(schema, name)
     if own.date is None:
@@ -104,13 +104,13 @@ def set_periods(schema: Schema, name: str, days: str, labels: str, *, public: bo
 
 
 def describe(schema: Schema, name: str, description: str, measured_in: str) -> Schema:
-    """What an attribute is, in words, and what its numbers are measured in; both are public, and no cell changes."""
+    """The description of an attribute and its unit of measurement; both are public, and no cell changes."""
     words, unit = description.strip() or None, measured_in.strip() or None
     return _with(schema, replace(schema[name], description=words, measured_in=unit))
 
 
 def set_facts(schema: Schema, facts: str) -> Schema:
-    """What is public anyway, as the list of a schema's file."""
+    """The public facts, as the list in a schema's file."""
     try:
         given = read_json(facts.strip() or "[]")
     except JsonError as error:
@@ -124,12 +124,12 @@ def choose_origin(schema: Schema, name: str, *, from_data: bool) -> Schema:
 
 
 def set_outside(schema: Schema, name: str, rule: str, *, missing: bool) -> Schema:
-    """What becomes of values that are none of the labels, and whether missing values have a cell."""
+    """How values outside the labels are treated, and whether missing values have a cell."""
     return _with(schema, replace(_editable(schema, name), outside=Outside(rule), missing=missing))
 
 
 def rename(schema: Schema, name: str, new: str) -> Schema:
-    """Another name for an attribute; its column in the file is found as before."""
+    """Rename an attribute; its column in the file stays the same."""
     attribute, new = _editable(schema, name), new.strip()
     own = _own_reading(schema, name)
     column = own.column or name
@@ -154,7 +154,7 @@ def drop(schema: Schema, name: str) -> Schema:
 
 
 def approve(schema: Schema) -> Schema:
-    """The schema as one that was reviewed: no draft any more, so that it can be released."""
+    """The schema marked as reviewed: no longer a draft, so that it can be released."""
     return replace(schema, draft=False)
 
 
@@ -162,7 +162,7 @@ def approve(schema: Schema) -> Schema:
 
 
 def _editable(schema: Schema, name: str) -> Attribute:
-    """The attribute, unless facts name it: they are about the cells as they stand."""
+    """The attribute; raises if facts name it, since they refer to the current cells."""
     for fact in schema.facts:
         named = [fact.attribute] if isinstance(fact, PublicCounts) else list(fact.values)
         if name in named:
@@ -184,7 +184,7 @@ def _read_by(schema: Schema, columns: Mapping[str, ColumnReading]) -> RowReading
 
 
 def _with(schema: Schema, attribute: Attribute, own: ColumnReading | None = None) -> Schema:
-    """The schema with another attribute of the same name, and another rule for its column where one is given."""
+    """The schema with a replaced attribute of the same name and, if given, a new rule for its column."""
     attributes = tuple(attribute if each.name == attribute.name else each for each in schema.attributes)
     if own is None:
         return replace(schema, attributes=attributes)
@@ -204,7 +204,7 @@ def _relabelled(
     missing: bool | None = None,
     outside: Outside | None = None,
 ) -> Attribute:
-    """The attribute whose labels became others, or nothing where they became None."""
+    """The attribute with renamed labels; a label that maps to None is removed."""
     values = [become.get(label, label) for label in attribute.values]
     kept = tuple(dict.fromkeys([*(label for label in values if label is not None), *added]))
     if added and attribute.hierarchy:
@@ -219,7 +219,7 @@ def _relabelled(
 
 
 def _relabelled_levels(levels: Sequence[Level], become: Mapping[str, str | None]) -> tuple[Level, ...]:
-    """The levels above labels that became others; groups that are left empty go too."""
+    """The levels above renamed labels, without groups that become empty."""
     out = []
     for level in levels:
         groups: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""The plan page: what a budget means and what error to expect, before there is a release. It sees no data."""
+"""The plan page: the meaning of a budget and the expected error, before there is a release. It sees no data."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ text = texts_of("plan")
 
 _FOLDER = Path(__file__).parent
 _MOST_KEPT = 64  # plans that are not made again
-_TIMES = (0.1, 0.3, 1, 3, 10)  # numbers of rows, beside the one that is given
-_ROWS = 100_000  # in the middle where none is given
+_TIMES = (0.1, 0.3, 1, 3, 10)  # numbers of rows, in addition to the given one
+_ROWS = 100_000  # the middle one if none is given
 _MOST_ROWS = 10**12  # a limit: more rows than any table has; predictions are doubles and take them
 _MERGED = "cells."
 _TELLING = Fraction(1, 1000)
-"""Rows on average that a delta would allow to be published outright; from here on the page warns."""
+"""The expected number of rows that a delta would allow to be published; the page warns from here on."""
 
 
 Found = tuple[tuple[ExpectedError, ...], tuple[Advice, ...]]
-"""What to expect of a proposal, and what would change it."""
+"""The expected error of a proposal, and advice."""
 
 _NOTHING_FOUND: Found = (), ()
 
 
 def create_app(schema: Schema, file: str) -> Guard:
-    """The plan page of a schema; its requests change nothing, and it has no data to tell of."""
+    """The plan page of a schema; its requests change nothing, and it has no data."""
     page = _Page(schema, file)
     app = Starlette(
         routes=[Route("/", page.show), Route("/static/{name}", page.static), Route("/favicon.ico", page.icon)]
@@ -58,7 +58,7 @@ def create_app(schema: Schema, file: str) -> Guard:
 
 
 class _Page:
-    """What is answered. One plan is made at a time: each takes both time and memory."""
+    """The request handler. One plan is made at a time: each takes time and memory."""
 
     def __init__(self, schema: Schema, file: str) -> None:
         self.schema, self.file = schema, file
@@ -68,7 +68,7 @@ class _Page:
         self._environment.globals.update(file=file)
 
     def show(self, request: Request) -> Response:
-        """The page, for what its address asks."""
+        """The page for the proposal in its URL."""
         asked, found, problem = read_proposal((), self.schema), _NOTHING_FOUND, ""
         try:
             asked = read_proposal(request.query_params.multi_items(), self.schema)
@@ -80,7 +80,7 @@ class _Page:
         return self._render("plan.html", 422 if problem else 200, problem=problem, **context)
 
     def _planned(self, query: str) -> Found:
-        """What to expect of the proposal that an address asks for."""
+        """The expected error of the proposal in a URL."""
         asked = read_proposal(parse_qsl(query), self.schema)
         comparison = compare(asked.schema(self.schema), asked, strategies=DEFAULT)
         return comparison.expected, comparison.advice()
@@ -122,7 +122,7 @@ class _Page:
         return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=300"})
 
     def icon(self, _: Request) -> Response:
-        """What browsers ask for by themselves."""
+        """Files that browsers request by themselves."""
         content, media_type = STATIC["icon.svg"]
         return Response(content.read_bytes(), media_type=media_type)
 
@@ -131,7 +131,7 @@ class _Page:
         return self._message(error.status_code, text("error.nothing"))
 
     def refuse(self, status: int, own: str, _: Message) -> Any:
-        """What the guard answers."""
+        """The guard's response."""
         known = {400: text("refused.host"), 503: text("refused.busy")}
         return self._message(status, known.get(status) or text("error.unforeseen", own=own))
 
@@ -147,7 +147,7 @@ def _begun(words: str) -> str:
 
 
 def _by_rows(expected: tuple[ExpectedError, ...], rows: int | None) -> list[tuple[str, list[str]]]:
-    """The error beside an average count, with other numbers of rows and the same plan."""
+    """The error relative to an average count, for other numbers of rows and the same plan."""
     numbers = [max(1, round((rows or _ROWS) * times)) for times in _TIMES]
     return [
         (
@@ -159,7 +159,7 @@ def _by_rows(expected: tuple[ExpectedError, ...], rows: int | None) -> list[tupl
 
 
 def _link(asked: Proposal, schema: Schema, advice: Advice) -> str:
-    """The address of the page with a piece of advice followed; empty where the schema itself has to change."""
+    """The URL of the page after following advice; empty if the schema itself has to change."""
     alternative = advice.alternative
     if advice.kind in (AdviceKind.BUDGET, AdviceKind.DELTA):
         return query_of(replace(asked, budget=alternative.proposal.budget))
@@ -172,11 +172,11 @@ def _link(asked: Proposal, schema: Schema, advice: Advice) -> str:
     return ""
 
 
-# What the address asks for, and back: every state of the page is in its address
+# Proposals to URLs and back: every state of the page is in its URL
 
 
 def query_of(proposal: Proposal) -> str:
-    """The address of the page about a proposal, without what is at its default."""
+    """The URL of the page about a proposal, without defaults."""
     pairs = list(proposal.budget.to_dict().items())
     if proposal.rows is not None:
         pairs.append(("rows", str(proposal.rows)))
@@ -190,7 +190,7 @@ def query_of(proposal: Proposal) -> str:
 
 
 def read_proposal(given: Sequence[tuple[str, str]], schema: Schema) -> Proposal:
-    """What an address asks for; raises with words for people where it says nothing."""
+    """The proposal in a URL; raises a readable error if it is invalid."""
     fields: dict[str, list[str]] = {}
     for name, value in given:
         if value.strip():
@@ -236,11 +236,11 @@ def _cells(one: Mapping[str, str], schema: Schema) -> dict[str, int]:
     return found
 
 
-# A budget in words that cannot be misread
+# A budget in words
 
 
 def budget_in_words(budget: Budget, schema: Schema, neighbours: Neighbours | str, rows: int | None) -> list[str]:
-    """What the budget bounds, for people who have never seen an epsilon.
+    """What the budget bounds, for readers who do not know epsilon.
 
     The odds follow from Bayes' rule: outputs have probabilities that differ by a factor of at most e^epsilon, and so
     odds of one to one become at most e^epsilon to one. Under add-remove a changed row is one removed and one added,
@@ -300,7 +300,7 @@ def _delta_in_words(delta: Fraction, rows: int | None) -> list[str]:
 
 
 def _percent(epsilon: Fraction) -> str:
-    """How sure one can become who began with 50%; rounded up, since it is a bound."""
+    """The largest posterior probability from a prior of 50%; rounded up, since it is a bound."""
     odds = math.exp(-float(epsilon))
     percent = 100 / (1 + odds)
     if percent > 99.9:

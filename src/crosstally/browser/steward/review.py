@@ -1,8 +1,7 @@
-"""A review in progress: the schema as it is being changed, what it was before, and the file it is saved to.
+"""A review in progress: the edited schema, its earlier versions, the file it is saved to, and access for one person.
 
-Who may look at a review: one person, let in once by a code that only their own file holds.
-
-The code is in no address: the form of a local file, which only its owner can read, posts it.
+The person is admitted once, by a code. The code appears in no URL: a form in a local file that only its owner can read
+posts it.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ from crosstally.sources.inspection import Distribution, Distributions
 from crosstally.strategies.planner import DEFAULT, Proposal, compare
 from crosstally.strategies.verdicts import ExpectedError
 
-_MOST_KEPT = 64  # outlooks that are not computed again
+_MOST_KEPT = 64  # cached outlooks
 _WIDE_FROM = 31
-"""Attributes from which on a plan for all pairs takes seconds: it is then made when asked for, not at every edit."""
+"""With this many attributes a plan for all pairs takes seconds: it is made on request, not at every edit."""
 _WIDE = "this many attributes take a while to plan: press Predict to do it for the schema as it stands, or name tables"
 _MOST_UNDONE = 200  # steps that can be undone: limits memory; each keeps a schema
 
 
 def previous_of(path: Path) -> Path:
-    """Where the file stays that a save replaced."""
+    """The backup of the file that a save replaced."""
     return path.with_name(f"{path.name}.previous")
 
 
 Outlook = tuple[tuple[ExpectedError, ...], str]
-"""The error to expect of the tables that matter, or why there is none."""
+"""The expected error of the workload, or why there is none."""
 
 
 class Review:
-    """One schema under review. Every change makes a new schema; those before are kept, to be taken back.
+    """One schema under review. Every change makes a new schema; earlier ones are kept for undo.
 
     Args:
         path: The steward's file, which is only written by ``save``.
-        distributions: What was counted in the rows.
-        wanted: What the release is to be.
+        distributions: The counts of the rows.
+        wanted: The planned release.
     """
 
     def __init__(self, path: Path, distributions: Distributions, wanted: Proposal) -> None:
@@ -63,16 +62,16 @@ class Review:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something to save."""
+        """Whether there are unsaved changes."""
         return self.schema.file_text() != self.opened.file_text()
 
     @property
     def can_undo(self) -> bool:
-        """Whether a change can be taken back."""
+        """Whether a change can be undone."""
         return bool(self._before)
 
     def change(self, edit: Callable[[Schema], Schema]) -> None:
-        """Change the schema; raises ``SchemaError`` and changes nothing where the edit cannot be made."""
+        """Change the schema; raises ``SchemaError`` and changes nothing if the edit is invalid."""
         changed = edit(self.schema)
         if changed.file_text() == self.schema.file_text():
             raise SchemaError("this changes nothing")
@@ -81,19 +80,19 @@ class Review:
         self.version += 1
 
     def undo(self) -> None:
-        """Take the last change back."""
+        """Undo the last change."""
         if self._before:
             *self._before, self.schema = self._before
             self.version += 1
 
     def want(self, wanted: Proposal) -> None:
-        """Plan for something else, or for the same with a wide schema as it stands now."""
+        """Change the planned release, or plan again for the current wide schema."""
         self.wanted, self._asked = wanted, self.version
 
     def save(self) -> None:
-        """Write the file, whole or not at all; the one that was there stays beside it.
+        """Write the file atomically; the previous file is kept beside it.
 
-        Raises where it is not the file that was read: somebody else has changed it since.
+        Raises if the file changed since it was read.
         """
         try:
             before = self.path.read_bytes()
@@ -112,22 +111,22 @@ class Review:
         self._digest = _digest(self.path)
         self.opened = self.schema
 
-    # What is shown of it
+    # Views of a review
 
     @property
     def is_wide(self) -> bool:
-        """Whether a plan takes too long to be made at every edit."""
+        """Whether a plan takes too long for every edit."""
         return len(self.schema.names) >= _WIDE_FROM and not self.wanted.tables and self.wanted.ways != 1
 
     def distribution(self, name: str) -> Distribution | None:
-        """The rows of each cell of an attribute as it stands; None where they are not counted."""
+        """The rows of each cell of the edited attribute; None if they are not counted."""
         key = _key(self.schema, name)
         if self._distributions.get(name, ("",))[0] != key:
             self._distributions[name] = key, self.distributions.of(self.schema, name)
         return self._distributions[name][1]
 
     def outlook(self, schema: Schema) -> Outlook:
-        """The error to expect of the tables that matter, from a schema. Free."""
+        """The expected error of the workload for a schema. Free."""
         key = json.dumps([schema.identity(), str(self.wanted)])
         if key not in self._outlooks:
             if self.is_wide and self._asked != self.version:
@@ -161,7 +160,7 @@ def _digest(path: Path) -> str:
 
 COOKIE = "crosstally-review"
 IDLE_SECONDS = 30 * 60.0
-"""A page that is left open is closed to everybody after half an hour."""
+"""An idle page is closed after half an hour."""
 
 _SCRIPT = "document.forms[0].submit()"
 _PAGE = """<!doctype html>
@@ -182,13 +181,13 @@ text = texts_of("review")
 
 
 class Session:
-    """The secrets of one review. None is ever in an address, but for the path.
+    """The secrets of one review. Only the path is ever in a URL.
 
     All pages are below ``path``, which is random: browsers send a cookie to every port of a host, and so to the server
     of a second user of the machine, but only below its path, which that user does not know.
 
     Args:
-        clock: Seconds, from any moment on.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -200,7 +199,7 @@ class Session:
         self._clock, self._last = clock, clock()
 
     def enter(self, code: str) -> str | None:
-        """The cookie for the code, which works once; None for any other."""
+        """The cookie for the code, which works once; None for a wrong code."""
         if self.ended or self._entered or not _equal(code, self.code):
             return None
         self._entered, self._last = True, self._clock()
@@ -208,14 +207,14 @@ class Session:
         return self._cookie
 
     def knows(self, cookie: str | None) -> bool:
-        """Whether a request is of the person who entered; it counts as a sign of life."""
+        """Whether a request comes from the admitted person; it resets the idle time."""
         known = bool(self._cookie) and not self.ended and _equal(cookie or "", self._cookie)
         if known:
             self._last = self._clock()
         return known
 
     def accepts(self, form_token: str | None) -> bool:
-        """Whether a form is one of ours."""
+        """Whether a form has the token of this session."""
         return _equal(form_token or "", self.form_token)
 
     @property
@@ -224,27 +223,27 @@ class Session:
         return self._entered
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Close the session."""
         self._closed = True
 
     @property
     def ended(self) -> bool:
-        """Whether it was closed, or nobody did anything for too long."""
+        """Whether it was closed or idle for too long."""
         return self._closed or self._clock() - self._last >= IDLE_SECONDS
 
 
 def _equal(given: str, known: str) -> bool:
-    """Compare without telling by time where they differ."""
+    """Compare in constant time."""
     return compare_digest(given.encode(errors="replace"), known.encode())
 
 
 def write_entrance(folder: Path, address: str, code: str) -> Path:
-    """Write the file; whoever opens it in a browser on this machine is let in, once.
+    """Write the file that admits the person who opens it in a browser on this machine, once.
 
     Args:
         folder: Where to: the folder of the schema, since not every browser may read temporary folders.
         address: Of the server, such as http://127.0.0.1:8123.
-        code: What lets in.
+        code: The code that admits.
     """
     digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
     page = _PAGE.format(

@@ -1,4 +1,4 @@
-"""The pages of one review behind the guard, for whoever was let in, from the first click to the end of the server."""
+"""The pages of one review behind the guard, for the person who was admitted."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _LOOK_SECONDS = 1.0  # between two looks at the clock
 Form = Mapping[str, list[str]]
 
 
-class Refused(Exception):  # noqa: N818 - no error of ours: somebody is sent away
-    """A request that gets no answer, with the status and the key of the words that it gets instead."""
+class Refused(Exception):  # noqa: N818 - not an error: the request is rejected
+    """A rejected request, with the status and the key of the text of the response."""
 
     def __init__(self, status: int, key: str) -> None:
         super().__init__(key)
@@ -51,9 +51,9 @@ def create_app(review: Review, session: Session, *, address: str, ended: Callabl
     """The pages of a review.
 
     Args:
-        review: The schema and what was counted.
-        session: Who is let in.
-        address: The only one that is answered, such as http://127.0.0.1:8123.
+        review: The schema and the counts.
+        session: The session.
+        address: The only address that is answered, such as http://127.0.0.1:8123.
         ended: Called when the steward ends the review.
     """
     pages = _Pages(review, session, address, ended)
@@ -62,7 +62,7 @@ def create_app(review: Review, session: Session, *, address: str, ended: Callabl
             Route("/enter", pages.enter, methods=["POST"]),
             Route(session.path + "/{page:path}", pages.get, methods=["GET"]),
             Route(session.path + "/{page:path}", pages.post, methods=["POST"]),
-            Route("/favicon.ico", _no_icon),  # what browsers ask for where a page names none
+            Route("/favicon.ico", _no_icon),  # what browsers request by default
             Route("/{page:path}", pages.nothing, methods=["GET", "POST"]),
         ]
     )
@@ -75,7 +75,7 @@ async def _no_icon(_: Request) -> Response:
 
 
 class _Pages:
-    """What is answered. Changes come one at a time."""
+    """The request handler. Changes are made one at a time."""
 
     def __init__(self, review: Review, session: Session, address: str, ended: Callable[[], None]) -> None:
         self.review, self.session, self.address, self._ended = review, session, address, ended
@@ -85,10 +85,10 @@ class _Pages:
             root=session.path, form_token=session.form_token, file=review.path.name, few=FEW_ROWS
         )
 
-    # Who may see
+    # Access
 
     async def enter(self, request: Request) -> Response:
-        """Let in whoever has the code. The form stands in a local file, whose origin browsers send as null."""
+        """Admit the person with the code. The form is in a local file, whose origin browsers send as null."""
         try:
             _check_origin(request, (self.address, "null"))
             cookie = self.session.enter(_one(await _form(request), "code"))
@@ -103,23 +103,23 @@ class _Pages:
         return answer
 
     async def nothing(self, _: Request) -> Response:
-        """All other addresses, whether or not they would be right for somebody else."""
+        """All other paths, whether or not they exist for an admitted person."""
         return self._message(403, "refused.session")
 
     def refuse(self, status: int, own: str, _: Message) -> Any:
-        """What the guard answers."""
+        """The guard's response."""
         if status == 400:
             return self._message(400, "refused.host")
         return self._message(status, "error.unforeseen", own=own)
 
     async def get(self, request: Request) -> Response:
-        """A page for the one who entered."""
+        """A page for the admitted person."""
         if not self.session.knows(request.cookies.get(COOKIE)):
             return self._message(403, "refused.session")
         return await run_in_threadpool(self._get, request.path_params["page"], request)
 
     async def post(self, request: Request) -> Response:
-        """A change by the one who entered, from one of our own forms."""
+        """A change by the admitted person, from a form of this site."""
         if not self.session.knows(request.cookies.get(COOKIE)):
             return self._message(403, "refused.session")
         try:
@@ -170,7 +170,7 @@ class _Pages:
         }
 
     def _post(self, page: str, form: Form) -> Response:
-        """Do what a form asks for, and show where it was asked for; where it cannot be done, say why there."""
+        """Apply the edit of a form and show the same page; on failure, with the reason."""
         name = _one(form, "name")
         with self._lock:
             if page == "end":
@@ -190,7 +190,7 @@ class _Pages:
             return self._tried(name, lambda: self.review.change(edit), after=after)
 
     def _tried(self, name: str, action: Callable[[], None], query: str = "", after: str | None = None) -> Response:
-        """Do it and go back to the attribute, or to the overview; say there why it could not be done."""
+        """Apply the edit and return to the attribute or the overview; on failure, with the reason."""
         try:
             action()
         except CrosstallyError as error:
@@ -210,7 +210,7 @@ class _Pages:
         return HTMLResponse(self._environment.get_template(template).render(**context), status_code=status)
 
     def _message(self, status: int, key: str, **names: object) -> Response:
-        """A page for those who may not see, or found nothing: it says nothing of the review."""
+        """A page for rejected or unknown requests: it reveals nothing about the review."""
         words = self._environment.get_template("message.html").render(
             title=text("refused.title"), words=text(key, **names)
         )
@@ -218,13 +218,13 @@ class _Pages:
 
 
 def serve(review: Review, opened: socket.socket, show: Callable[[Path], None], session: Session | None = None) -> None:
-    """Serve a review until it is ended, or nobody did anything for half an hour.
+    """Serve a review until it is ended or idle for half an hour.
 
     Args:
-        review: The schema and what was counted.
+        review: The schema and the counts.
         opened: A socket that listens on loopback.
-        show: Called with the file that lets in, once the server can be reached.
-        session: Who is let in; a new one as a rule.
+        show: Called with the file that admits, once the server can be reached.
+        session: The session; usually a new one.
     """
     session = session or Session()
     address = f"http://127.0.0.1:{opened.getsockname()[1]}"
@@ -234,7 +234,7 @@ def serve(review: Review, opened: socket.socket, show: Callable[[Path], None], s
     watch = threading.Thread(target=_watch, args=(session, running, entrance, over), daemon=True)
     try:
         watch.start()
-        show(entrance)  # the socket listens already: what comes before the server runs waits for it
+        show(entrance)  # the socket is already listening: early requests wait for the server
         running.run(sockets=[opened])
     finally:
         session.close()
@@ -243,7 +243,7 @@ def serve(review: Review, opened: socket.socket, show: Callable[[Path], None], s
 
 
 def _watch(session: Session, running: Any, entrance: Path, over: threading.Event) -> None:
-    """Take the file away once it was used, and end the server when the review is over."""
+    """Remove the file once it was used, and stop the server when the review is over."""
     while not (over.wait(_LOOK_SECONDS) or session.ended):
         if session.entered:
             entrance.unlink(missing_ok=True)
@@ -267,7 +267,7 @@ async def _form(request: Request) -> Form:
 
 
 def _one(form: Form, name: str) -> str:
-    """The one value of a field; empty where there is none or there are several."""
+    """The single value of a field; empty if there is none or more than one."""
     found = form.get(name, [])
     return found[0] if len(found) == 1 else ""
 
@@ -279,18 +279,18 @@ def _check_origin(request: Request, allowed: Sequence[str]) -> None:
 
 
 def _check_own_origin(request: Request, address: str) -> None:
-    """Raise unless a form was sent by a page of this address.
+    """Raise unless a form was sent by a page of this site.
 
     Under the policy no-referrer browsers write null for the origin of our own forms too (Fetch, 3.2: appending an
-    Origin header), as they do for those of hidden pages. Which of the two it is they say in Sec-Fetch-Site, which no
-    page can set.
+    Origin header), as they do for those of hidden pages. Sec-Fetch-Site, which no page can set, distinguishes
+    the two.
     """
     is_own = request.headers.getlist("sec-fetch-site") == ["same-origin"]
     _check_origin(request, (address, "null") if is_own else (address,))
 
 
 def _edit(page: str, form: Form, schema: Schema) -> Callable[[Schema], Schema] | None:
-    """The edit that a form asks for; None where there is none of this name."""
+    """The edit of a form; None if its name is unknown."""
     name = _one(form, "name")
     if page == "approve":
         return edits.approve
@@ -325,7 +325,7 @@ def _edit(page: str, form: Form, schema: Schema) -> Callable[[Schema], Schema] |
 
 
 def _order(form: Form, values: Sequence[str]) -> list[str]:
-    """The labels by the places that were typed: who moves up stands before the label of that place, else after it."""
+    """The labels in the order of the typed positions; a label that moves up goes before the one there, else after."""
     places = form.get("place", [])
     if len(places) != len(values) or not all(re.fullmatch(r"[0-9]{1,6}", place.strip()) for place in places):
         raise SchemaError("places must be whole numbers, one for each label")

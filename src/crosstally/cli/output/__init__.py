@@ -1,1 +1,1 @@
-"""How commands speak: to people and to programs."""
+"""Output of commands, for people and for programs."""

@@ -1,4 +1,4 @@
-"""Output in any encoding: a character it lacks is spelled out for people, escaped in JSON, and refused in CSV."""
+"""Output in any encoding: characters it lacks are spelled out for people, escaped in JSON, and refused in CSV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crosstally.platform_files import whole_file, writing
 
 _FOR_PEOPLE, _IN_JSON = "crosstally.people", "crosstally.json"
 
-# What our own words use beyond ASCII, as a person would type it. The progress bar's spinner is in Braille.
+# ASCII spellings of the non-ASCII characters of our own texts. The progress bar's spinner is in Braille.
 _SPELLED = {
     "ε": "epsilon",
     "ρ": "rho",
@@ -66,7 +66,7 @@ def prepare_streams() -> None:
 
 
 def without_codes() -> bool:
-    """Whether people ask for plain text: no colours, and no other codes that steer a terminal (https://no-color.org)."""
+    """Whether plain text is requested: no colours or other terminal codes (https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
@@ -103,7 +103,7 @@ def write_exactly(text: str) -> None:
 
 
 def deliver(parts: Iterable[bytes], output: Path | None, *, is_json: bool = False) -> None:
-    """Write an answer to a file, or to stdout where none is named."""
+    """Write an answer to a file, or to stdout by default."""
     if output is None:
         text = b"".join(parts).decode()
         (write_json_text if is_json else write_exactly)(text)

@@ -1,4 +1,4 @@
-"""Answers as people read them: ``1,234 ± 21`` or ``1,234 (1,190 to 1,280)``, labelled and aligned."""
+"""Answers formatted for people: ``1,234 ± 21`` or ``1,234 (1,190 to 1,280)``, labelled and aligned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
 
 
-MOST_LINES = 1_000  # cells of a table on a terminal: more scroll away unread. Files have all of them
+MOST_LINES = 1_000  # cells of a table on a terminal. Files have all of them
 
 
 def title(marginal: Marginal) -> str:
@@ -25,7 +25,7 @@ def title(marginal: Marginal) -> str:
 
 
 def notes(marginal: Marginal, level: float | None) -> list[str]:
-    """What must be known to read the numbers."""
+    """The notes needed to read the numbers."""
     if marginal.shows_intervals:
         from crosstally.answers.marginal import USUAL_LEVEL
 

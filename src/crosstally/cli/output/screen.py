@@ -1,6 +1,6 @@
-"""What the commands print, and where: data to stdout, words for people to stderr, progress to terminals only.
+"""Printing: data to stdout, messages for people to stderr, progress to terminals only.
 
-Labels may come from anywhere: nothing in them is taken as a style, and what could steer a terminal is replaced.
+Labels are untrusted: they are never parsed as styles, and characters that control a terminal are replaced.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from crosstally.budget import decimal_text
 from crosstally.cli.output.encoding import spelled, without_codes, write_json_text
 
 PROSE_WIDTH = 96  # columns of running text: longer lines are hard to read
-UNBOUNDED = 4096  # columns if stdout is no terminal: enough that no table is wrapped or cut
-_PATIENCE = 1.0  # seconds before progress is shown: what ends sooner needs none
+UNBOUNDED = 4096  # columns if stdout is not a terminal: wide enough for any table
+_PATIENCE = 1.0  # seconds before progress is shown
 _BYTES = "bytes"
 ACCENT = "bold cyan"
-_KEPT = "\x1f"  # a blank at which no line ends, until it is printed; ``printable`` lets none through from a label
-_MOST_KEPT = (
-    40  # characters that are kept on one line: longer texts may be parted, or they would leave lines half empty
-)
+_KEPT = "\x1f"  # a non-breaking blank until it is printed; ``printable`` removes it from labels
+_MOST_KEPT = 40  # characters that are kept on one line: longer texts may be split, or they would leave lines half empty
 
 
 class Screen(Console):
@@ -46,11 +44,11 @@ class Screen(Console):
         super().__init__(file=file, width=width, markup=False, emoji=False, highlight=False, **plain)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to ``main``, which ends quietly."""
+        """Let ``main`` handle it, which exits quietly."""
         raise BrokenPipeError
 
     def say(self, text: str, *, style: str = "", indent: int = 0, hang: int = 0) -> None:
-        """Print a paragraph, wrapped at a readable width unless none is set; no path is broken apart.
+        """Print a paragraph, wrapped at a readable width if one is set; paths are not split.
 
         Lines after the first are indented by ``hang`` columns more.
         """
@@ -73,7 +71,7 @@ class Screen(Console):
             if column.no_wrap:
                 column.min_width = max(cell_len(str(text)) for text in (column.header, *column.cells))
         options = self.options
-        if self.width != UNBOUNDED:  # where all fits, nothing need be measured
+        if self.width != UNBOUNDED:  # if everything fits, nothing is measured
             needed = Measurement.get(self, options.update(width=UNBOUNDED), table).minimum
             options = options.update(width=max(self.width - indent, needed, 1))
         for segments in self.render_lines(table, options, pad=False):
@@ -97,12 +95,12 @@ def data() -> Screen:
 
 
 def reading() -> Screen:
-    """The console for what people read on stdout, for which programs have --json: never wider than is easy to read."""
+    """The console for people on stdout (programs use --json), limited to a readable width."""
     return Screen(sys.stdout, width=None if sys.stdout.isatty() else PROSE_WIDTH)
 
 
 def people(*, quiet: bool = False) -> Screen:
-    """The console for words to people, on stderr; silent when quiet."""
+    """The console for messages to people, on stderr; silent when quiet."""
     screen = Screen(sys.stderr, width=None if sys.stderr.isatty() else UNBOUNDED)
     screen.quiet = quiet
     return screen
@@ -194,7 +192,7 @@ def one_line(text: object) -> str:
 
 
 def kept_together(text: str) -> str:
-    r"""The text for a paragraph, its blanks such that ``Screen.say`` ends no line there; of a long text the last one.
+    r"""The text for a paragraph, with blanks that ``Screen.say`` does not break; in a long text only the last one.
 
     >>> kept_together("[1.9, 2) 102"), kept_together("a " * 30 + "7")[-5:]
     ('[1.9,\x1f2)\x1f102', 'a a\x1f7')
@@ -249,7 +247,7 @@ def tenths(number: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A part in per cent of the whole, to two digits.
+    """A percentage of the whole, to two digits.
 
     >>> share(1, 8), share(1, 100000), share(3, 1), share(1, 0)
     ('12%', '0.0010%', '300%', '?')
@@ -261,7 +259,7 @@ def share(part: float, whole: float) -> str:
 
 
 def count(value: float) -> str:
-    """A count as people write it.
+    """A count with thousands separators.
 
     >>> count(1234.4), count(-0.3)
     ('1,234', '0')
@@ -297,7 +295,7 @@ def facts(lines: Sequence[tuple[str, str]]) -> Table:
 
 
 def amount(fraction: Fraction, currency: str) -> str:
-    """An amount of privacy as people write it.
+    """A privacy budget as text.
 
     >>> amount(Fraction(1, 10), "epsilon"), amount(Fraction(1, 3), "rho")
     ('ε = 0.1', 'ρ = 0.333333')

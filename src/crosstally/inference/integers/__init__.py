@@ -1,1 +1,1 @@
-"""Tables of whole numbers that agree with each other."""
+"""Consistent integer tables."""

@@ -23,7 +23,7 @@ MAX_NUMBERS = 20_000  # limits time and memory: each number is a row of the line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A query, and the values that a table should give it."""
+    """A query and its target values."""
 
     query: Query
     values: Floats
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreTable:
-    """What the values of some attributes, by position, add to the score of a cell."""
+    """The contribution of some attributes' values, by position, to the score of a cell."""
 
     positions: tuple[int, ...]
     values: Floats
@@ -70,7 +70,7 @@ class CellColumns:
         return np.vstack(parts) if parts else np.empty((0, len(cells)))
 
     def score_tables(self, multipliers: Floats) -> list[ScoreTable]:
-        """Tables whose sum over a cell's own values is its column times the multipliers; none lies within another."""
+        """Tables whose sum over a cell's own values is its column times the multipliers; none contains another."""
         sums: dict[tuple[int, ...], Floats] = {}
         for target, positions, part in zip(self.targets, self.positions, self._split(multipliers), strict=True):
             order = np.argsort(positions, kind="stable")

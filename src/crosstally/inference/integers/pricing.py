@@ -36,7 +36,7 @@ def scores_of(tables: Sequence[ScoreTable], cells: Cells) -> Floats:
 def all_scores(tables: Sequence[ScoreTable], shape: Sequence[int]) -> Floats:
     """The scores of all cells, in the shape of the full table.
 
-    Attributes come in one after the other, each with the tables of which it is the last: most sums are over few cells.
+    Attributes are added one after the other, each with the tables whose last attribute it is: most sums have few cells.
     """
     out = np.full((), sum(float(table.values) for table in tables if not table.positions), float)
     for last, size in enumerate(shape):

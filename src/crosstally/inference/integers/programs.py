@@ -29,8 +29,8 @@ Objective = Literal["largest", "total"]
 _LISTED_AT_ONCE = 512
 # Random cells from which a search starts. Chosen; fewer find fewer columns a round, and change no proved optimum.
 _STARTS = 200
-# A score, or a gap in proportion to the distance, below this counts as nothing: it is what the solver is told to reach.
-# More would call tables proved that are not; less would look for cells that rounding made.
+# A score, or a gap in proportion to the distance, below this counts as zero: it is the solver's tolerance.
+# A larger one would accept tables that are not optimal; a smaller one would search for cells created by rounding.
 _TOLERANCE = 1e-9
 _ZERO = 1e-9  # weights below this are the solver's rounding, and their cells are dropped
 
@@ -55,7 +55,7 @@ class FittedTable:
 
     @property
     def gap(self) -> float:
-        """How much nearer another table might be; zero up to rounding when this one is proved optimal."""
+        """How much nearer a different table might be; zero up to rounding if this one is proved optimal."""
         return max(0.0, self.distance - self.bound)
 
 
@@ -71,7 +71,7 @@ def nearest_table(
 
     Args:
         schema: The attributes of the full table.
-        targets: What the table should answer. Coefficients give the program of section 3.2, marginals that of 4.2.
+        targets: The targets. Coefficients give the program of section 3.2, marginals that of 4.2.
         objective: The largest difference to a target's number, or the total of all differences (section 4.1).
         total: The number of rows, where the table must have it exactly.
         time_limit: Seconds after which the best table so far is returned, with the gap that was proved until then.
@@ -134,8 +134,8 @@ def _improving(
 ) -> tuple[NDArray[np.intp], float]:
     """Cells whose columns improve the solution, and a number that no cell's score exceeds (infinite if unknown).
 
-    Local search finds many that differ. Only when it finds none, all cells are looked at, or the rest of the time is
-    spent to prove that there is none.
+    Local search finds many that differ. Only when it finds none, all cells are enumerated, or the remaining time is
+    spent on a proof that there is none.
     """
     number, offset = max(32, len(solved.multipliers) // 2), solved.total_multiplier
     starts = np.stack([random.integers(0, n, _STARTS) for n in shape], axis=1).astype(np.intp)
@@ -263,7 +263,7 @@ def _total_program(answers: Floats, values: Floats, total: float | None) -> tupl
 
 
 def round_with_total(weights: Floats, total: int) -> NDArray[np.int64]:
-    """Whole numbers with this total, none of which differs by more than one from its weight.
+    """Integers with this total, none of which differs by more than one from its weight.
 
     Weights are rounded down, and those with the largest remainders up. The weights' own total must be within one half
     of the one given, up to rounding.

@@ -35,7 +35,7 @@ def projected_table(
 ) -> FittedTable:
     """The non-negative table nearest to marginals in least squares; its distance is the root of the sum of squares.
 
-    Cells are looked for until local search finds none that matters; that there is none is not proved.
+    The search for cells ends when local search finds none that matters; there is no proof that none exists.
 
     Args:
         schema: The attributes of the full table.
@@ -69,7 +69,7 @@ def projected_table(
 def _pointing(
     columns: CellColumns, left: Floats, cells: NDArray[np.intp], *, random: np.random.Generator, least: float
 ) -> NDArray[np.intp]:
-    """New cells whose columns point to what is left of the targets, best first."""
+    """New cells whose columns point to the residual of the targets, best first."""
     shape = columns.schema.shape
     tables = columns.score_tables(left)
     starts = np.stack([random.integers(0, n, _STARTS) for n in shape], axis=1).astype(np.intp)

@@ -1,4 +1,4 @@
-"""A person's own device: one row to one report, with the Python standard library and nothing else.
+"""A person's own device: one row to one report, with the Python standard library alone.
 
 This folder may be copied to a device as it is. It checks the public protocol, which may come from anyone, charges what
 a report costs to the device's store, turns the row into codes, draws a group (or works it out from the one-time token
@@ -7,8 +7,8 @@ fractions. Randomness comes from the operating system's secure source, and every
 point numbers in it.
 
 What leaves the device is 37 bytes (docs/reference/local-wire-format.md). Group, report and id are drawn once for each
-protocol, stored before anything is sent, and sent again byte for byte whatever the row becomes. That a call fails must
-not tell more than a report does, so the order is fixed: check the whole protocol, charge, look at the row, draw, store.
+protocol, stored before anything is sent, and sent again byte for byte whatever the row becomes. A failed call must
+not reveal more than a report does, so the order is fixed: check the whole protocol, charge, encode, draw, store.
 """
 
 from __future__ import annotations

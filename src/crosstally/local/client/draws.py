@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from .field_rules import fraction, list_of, need, whole
 
-ANSWERS = 2**64  # a report holds an answer as an unsigned number of 64 bits
-_MASK_CELLS = 64  # so a mask of cells has at most so many
+ANSWERS = 2**64  # a report has an answer as an unsigned 64-bit integer
+_MASK_CELLS = 64  # so a mask has at most this many cells
 _MOST_BUCKETS = 2**16  # a design takes primes up to 61; up to here trial division is quick
 
 
@@ -22,7 +22,7 @@ class SecureSource:
     """Exact draws from the operating system's secure source."""
 
     def below(self, number: int) -> int:
-        """A whole number from 0 to number - 1, each equally likely."""
+        """A uniform integer from 0 to number - 1."""
         return secrets.randbelow(number)
 
     def chance(self, probability: Fraction) -> bool:
@@ -35,7 +35,7 @@ class SecureSource:
 
 
 class _Kind(NamedTuple):
-    """What a device must know of a kind of oracle."""
+    """The device's side of a kind of oracle."""
 
     fields: tuple[str, ...]  # beside its sizes
     draw: Callable[[Mapping[str, Any], Sequence[int], Any], int]
@@ -50,12 +50,12 @@ def draw(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
 
 
 def worst_ratio(oracle: Mapping[str, Any]) -> Fraction:
-    """The largest ratio between the probabilities of one answer for two rows; below 1 where it makes no sense."""
+    """The largest ratio between the probabilities of one answer for two rows; below 1 if the fields are invalid."""
     return KINDS[oracle["kind"]].ratio(oracle)
 
 
 def cells_of(oracle: Mapping[str, Any]) -> int:
-    """How many rows an oracle tells apart."""
+    """The number of rows that an oracle distinguishes."""
     return math.prod(oracle["sizes"])
 
 
@@ -68,7 +68,7 @@ def _cell(oracle: Mapping[str, Any], codes: Sequence[int]) -> int:
 
 
 def _kept(value: int, values: int, keep: str, source: Any) -> int:
-    """The value itself with a probability, else each of the others equally likely."""
+    """The true value with this probability, else a uniform other value."""
     if source.chance(Fraction(keep)):
         return value
     other: int = source.below(values - 1)
@@ -76,7 +76,7 @@ def _kept(value: int, values: int, keep: str, source: Any) -> int:
 
 
 def _kept_ratio(keep: str, members: int, values: int) -> Fraction:
-    """The ratio of an answer that holds the own value to one that does not: each holds so many of all values."""
+    """The likelihood ratio of an answer with the true value to one without it; answers have this many values."""
     kept = Fraction(keep)
     if not (0 < kept < 1 and 0 < members < values):
         return Fraction(0)
@@ -123,7 +123,7 @@ def _hashing_answers(oracle: Mapping[str, Any], where: str) -> int:
 
 
 def _subset_selection(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
-    """A set of cells of fixed size, its own cell among them with a probability, all others equally likely."""
+    """A set of cells of fixed size, with the person's cell with a given probability; other cells are uniform."""
     cell, cells = _cell(oracle, codes), cells_of(oracle)
     inside = source.chance(Fraction(oracle["keep"]))
     chosen, wanted, left = int(inside) << cell, oracle["members"] - inside, cells - 1
@@ -140,7 +140,7 @@ def _subset_answers(oracle: Mapping[str, Any], where: str) -> int:
 
 
 def _hadamard_response(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
-    """A row of Hadamard's matrix that is not all ones, and the perturbed sign it has at the cell."""
+    """A row of Hadamard's matrix that is not all ones, and its perturbed sign at the cell."""
     function = 1 + source.below(oracle["order"] - 1)
     sign = (function & _cell(oracle, codes)).bit_count() & 1
     return int(function * 2 + (sign if source.chance(Fraction(oracle["keep"])) else 1 - sign))
@@ -157,7 +157,7 @@ def _order(cells: int) -> int:
 
 
 def _residual_bit(oracle: Mapping[str, Any], codes: Sequence[int], source: Any) -> int:
-    """For each attribute such a row of its own matrix; the perturbed product of the signs."""
+    """A row of each attribute's own matrix, and the perturbed product of the signs."""
     place = sign = 0
     for code, order in zip(codes, oracle["orders"], strict=True):
         function = source.below(order - 1) if order > 2 else 0

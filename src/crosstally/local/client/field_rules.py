@@ -1,8 +1,6 @@
-"""Rules that every part of a protocol must keep: exact types, ranges, and nothing else beside.
+"""Checks of the fields of a protocol: exact types and ranges, no unknown fields, exact amounts of epsilon.
 
-Amounts of epsilon: exact, and no longer than a device can hold.
-
-What a device refuses.
+Amounts are limited to a length that a device can hold. The errors that a device raises are defined here.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ LONGEST_AMOUNT = 200  # characters; a double written out has at most 65 where ep
 
 
 def amount(given: object) -> Fraction | None:
-    """The number that is given, as text or exactly; None unless it is one of at least 0."""
+    """The amount, given as text or exactly; None unless it is a non-negative number."""
     if isinstance(given, str) and len(given) <= LONGEST_AMOUNT and _AMOUNT.fullmatch(given):
         return Fraction(given)
     if isinstance(given, int | Fraction) and not isinstance(given, bool) and given >= 0:
@@ -26,13 +24,13 @@ def amount(given: object) -> Fraction | None:
 
 
 def odds_below(epsilon: Fraction) -> Fraction:
-    """A fraction just below e^epsilon; the host's own settings of the decimal module do not matter."""
+    """A fraction just below e^epsilon; independent of the host's decimal settings."""
     with localcontext(Context(prec=60, rounding=ROUND_FLOOR, Emin=-999_999, Emax=999_999, traps=[])):
         return Fraction((Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp().next_minus())
 
 
 class ClientError(Exception):
-    """What a device refuses; every refusal derives from it."""
+    """The base of all errors of a device."""
 
 
 class AmountError(ClientError):
@@ -56,7 +54,7 @@ class StoreError(ClientError):
 
 
 class TokenError(ClientError):
-    """The protocol needs a one-time token and none was given, or the other way round, or it is not a token."""
+    """The one-time token is missing, not needed by the protocol, or malformed."""
 
 
 # Rules of protocols
@@ -69,28 +67,28 @@ def need(truth: bool, rule: str) -> None:
 
 
 def fields(given: object, where: str, names: set[str], optional: frozenset[str] = frozenset()) -> None:
-    """Refuse what does not have exactly these fields, and some of the optional ones."""
+    """Refuse an object without exactly these fields and, possibly, optional ones."""
     fits = isinstance(given, dict) and names <= given.keys() <= names | optional
     need(fits, f"{where} must have exactly the fields {', '.join(sorted(names))}")
 
 
 def list_of(given: object, where: str, least: int, most: int) -> list[Any]:
-    """A list of so many entries."""
+    """A list with a number of entries in this range."""
     fits = isinstance(given, list) and least <= len(given) <= most
     need(fits, f"{where} must be a list of {least} to {most} entries")
     return given  # type: ignore[return-value]
 
 
 def whole(given: object, where: str, least: int, most: int) -> int:
-    """A whole number of this range."""
-    fits = type(given) is int and least <= given <= most  # neither true nor 2.0 is a whole number here
+    """An integer in this range."""
+    fits = type(given) is int and least <= given <= most  # neither true nor 2.0 is an integer here
     need(fits, f"{where} must be a whole number from {least} to {most}, got {given!r:.40}")
     return given  # type: ignore[return-value]
 
 
 def fraction(given: object, where: str) -> Fraction:
     """A number that is written as a text."""
-    found = amount(given) if isinstance(given, str) else None
-    if found is None:
+    number = amount(given) if isinstance(given, str) else None
+    if number is None:
         raise ProtocolError(f"{where} must be a number in at most {LONGEST_AMOUNT} characters, got {given!r:.40}")
-    return found
+    return number

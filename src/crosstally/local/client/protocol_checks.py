@@ -1,4 +1,4 @@
-"""The protocol: nothing in it is believed."""
+"""Validation of the public protocol, which is untrusted input."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def _written(protocol: object) -> bytes:
 
 
 def check_protocol(protocol: object) -> dict[str, Any]:
-    """The device's own copy of a protocol, in which every field is as it must be; ``ProtocolError`` otherwise.
+    """The device's own copy of a protocol with every field checked; ``ProtocolError`` otherwise.
 
-    A device need not trust who made the protocol. Types are exact, since a size of 2.0 would pass for 2 until a draw
-    fails on it; ratios of probabilities are worked out again, in fractions, for the cells that an oracle knows, so
-    these must be all that the attributes of its groups have; and every answer fits into a report.
+    A device need not trust the author of the protocol. Types are exact, since a size of 2.0 would pass for 2 until a
+    draw fails on it; ratios of probabilities are computed again, in fractions, for the cells of an oracle, so these
+    must be all cells of its group's attributes; and every answer fits into a report.
     """
     try:
         copy = json.loads(_written(protocol))

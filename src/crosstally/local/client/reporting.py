@@ -1,4 +1,4 @@
-"""One report: charged, drawn, stored, sent again."""
+"""Make one report: charge, draw, store; later calls send the stored report again."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ def report(
 ) -> bytes:
     """The 37 bytes to send: those of the store if the protocol was answered before, else charged, drawn and stored.
 
-    Whatever fails after the charge spends it: the report is lost, and the protocol is never answered by this device.
-    To draw again would show which draws fail, and with them the row. A second token changes nothing: what was drawn for
-    the first one is sent again.
+    A failure after the charge loses the report: this device never answers the protocol. Drawing again would reveal
+    which draws fail, and so the row. A second token changes nothing: the report drawn for the first one is sent again.
 
     Args:
         protocol: The public protocol, as JSON. It is checked whole before anything else happens.
         row: The person's values by attribute. Values outside the schema are mapped, never refused.
-        store: What the device keeps: a ``FileStore`` or any mapping of texts. It must outlive the process.
+        store: The device's store: a ``FileStore`` or any mapping of texts. It must outlive the process.
         cap: The most epsilon that this device may spend in its life, such as ``"4"``.
         token: The one-time token that the collector handed out, 32 hexadecimal digits, where the protocol has tokens.
         source: Where randomness comes from; the operating system when None.
@@ -88,7 +87,7 @@ def _checked_token(protocol: Mapping[str, Any], token: object) -> bytes | None:
 
 
 def is_token(given: object) -> bool:
-    """Whether this is a token as people get it: a text of 32 hexadecimal digits."""
+    """Whether this is a token in the form that people get: a text of 32 hexadecimal digits."""
     return isinstance(given, str) and _TOKEN.fullmatch(given) is not None
 
 
@@ -122,7 +121,7 @@ def _charge(store: MutableMapping[str, str], name: bytes, epsilon: Fraction, cap
 
 
 def _group(protocol: Mapping[str, Any], token: bytes | None, source: Any) -> int:
-    """The number of a group, each as likely as its share of all shares, whatever the row."""
+    """The index of a random group, with probabilities proportional to shares, independent of the row."""
     groups = protocol["groups"]
     shares = sum(group["share"] for group in groups)
     place = source.below(shares) if token is None else place_of_token(protocol_digest(protocol), token, shares)
@@ -134,18 +133,18 @@ def _group(protocol: Mapping[str, Any], token: bytes | None, source: Any) -> int
 
 
 def group_of_token(protocol: Mapping[str, Any], token: bytes) -> int:
-    """The group that a token gives; the device and the collector both work it out."""
+    """The group of a token; the device and the collector both compute it."""
     return _group(protocol, token, None)
 
 
 def place_of_token(digest: bytes, token: bytes, shares: int) -> int:
-    """A whole number below the sum of all shares that token and protocol determine, each equally likely.
+    """A uniform integer below the sum of all shares, determined by token and protocol.
 
-    The token is the key of the hash. Whoever does not hold it cannot tell its group, and whoever holds it cannot
-    change its group: a liar would need another token. The collector, who made it, knows the group beforehand; that
-    costs the device nothing, since what it may tell is at most epsilon in every group.
+    The token is the key of the hash. Without it the group is unknown, and its holder cannot change the
+    group: an adversary would need a different token. The collector, who made it, knows the group in advance; that costs
+    the device nothing, since a report reveals at most epsilon in every group.
     """
-    limit = ANSWERS - ANSWERS % shares  # beyond it some places would be more likely than others
+    limit = ANSWERS - ANSWERS % shares  # above it some places would be more likely than others
     for attempt in count():
         message = _GROUP_LABEL + digest + attempt.to_bytes(4, "little")
         word = int.from_bytes(hmac.digest(token, message, "sha256")[:8], "little")

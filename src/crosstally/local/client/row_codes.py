@@ -1,4 +1,4 @@
-"""A row to codes; this never fails, whatever the row is."""
+"""Encode a row; this never fails, whatever the row is."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _LONGEST_NUMBER = 5_000  # digits of a value that are written out: Decimal("1e99
 def encode_row(attributes: Sequence[Mapping[str, Any]], row: Mapping[str, Any], source: Any) -> list[int]:
     """The code of each attribute's cell: values or bins, then ``(other)``, then ``(missing)``.
 
-    A number beyond all edges belongs to the nearest bin where there is no cell for others. What has no cell at all
-    belongs to a cell drawn at random, each equally likely. What cannot be read belongs to others, else to the missing.
+    Without a cell ``(other)``, a number beyond all edges belongs to the nearest bin. A value without any cell gets a
+    uniform random cell. An unreadable value belongs to ``(other)``, else to ``(missing)``.
     """
     codes = read_row(attributes, row)
     return [settled(attribute, code, source) for attribute, code in zip(attributes, codes, strict=True)]
@@ -28,7 +28,7 @@ def read_row(attributes: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) ->
 
 
 def settled(attribute: Mapping[str, Any], code: int | None, source: Any) -> int:
-    """The code itself, or one drawn where there is none."""
+    """The code, or a random one if there is none."""
     return int(source.below(size_of(attribute))) if code is None else code
 
 
@@ -40,10 +40,10 @@ def _code(attribute: Mapping[str, Any], row: Mapping[str, Any]) -> int | None:
         if value is None or value == "" or value != value:  # noqa: PLR0124 - only NaN differs from itself
             return other if missing is None else missing
         edges = attribute.get("edges")
-        found = _bin(edges, value, clamp=not has_other) if edges else _label(attribute["values"], value)
-    except BaseException:  # noqa: BLE001 - whatever a value raises, even an exit, would tell of the value
+        code = _bin(edges, value, clamp=not has_other) if edges else _label(attribute["values"], value)
+    except BaseException:  # noqa: BLE001 - any exception of a value, even an exit, would reveal the value
         return missing if other is None else other
-    return other if found is None else found
+    return other if code is None else code
 
 
 def _labels(attribute: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What a device keeps: what it spent, and every report it drew."""
+"""The store of a device: the budget it spent and every report it drew."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ except ImportError:  # not on every system; the store then locks by a file that 
     fcntl = None  # type: ignore[assignment]
 
 
-_LOCK_SECONDS = 30  # how long to wait for a lock that a file stands for, where there is no fcntl
+_LOCK_SECONDS = 30  # how long to wait for a lock file, without fcntl
 
 
 class FileStore(MutableMapping[str, str]):
-    """A JSON file of texts that is written whole, and flushed, before an entry counts as stored.
+    """A JSON file of texts that is written atomically and flushed before an entry counts as stored.
 
     Processes and threads that share the file take turns, by a lock on a file beside it.
     """
@@ -61,7 +61,7 @@ class FileStore(MutableMapping[str, str]):
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep others away from the file, and know what they have stored in it before."""
+        """Lock the file and read its current content."""
         with self._threads:
             if self._held:
                 yield
@@ -88,7 +88,7 @@ class FileStore(MutableMapping[str, str]):
         return texts
 
     def _write(self, text: str) -> None:
-        """Replace the file by a new one, under a name that nobody else can take meanwhile."""
+        """Replace the file atomically, through an exclusively created temporary file."""
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name + ".", suffix=".new")
         beside = Path(name)
         try:
@@ -110,7 +110,7 @@ class FileStore(MutableMapping[str, str]):
 
 @contextlib.contextmanager
 def _file_lock(path: Path) -> Iterator[None]:
-    """Hold the lock that a file stands for; the system frees it with the process, where there is fcntl."""
+    """Hold the lock file; with fcntl the system releases it when the process ends."""
     if fcntl is not None:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -1,1 +1,1 @@
-"""From the reports to an estimate."""
+"""Estimates from counts of reports."""

@@ -35,14 +35,14 @@ from crosstally.typing import Floats
 
 # The posterior is of singles, pairs and triples: wider views are shrunk towards independence instead.
 MOST_ATTRIBUTES = 3
-_FITTED_ROUNDS = 20  # raking of one pair's table to both its margins. Chosen: these nearly fit before
+_FITTED_ROUNDS = 20  # raking steps for a pair's table and its margins. Chosen: these nearly fit before
 
 Names = tuple[str, ...]
 Tables = dict[Names, Floats]
 
 
 def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
-    """The posterior means of the measurements given all reports: consistent and not negative.
+    """The posterior means of the measurements given all reports: consistent and non-negative.
 
     The estimate must hold a positive total and every single attribute of what was measured, and no measurement may
     have more than three attributes; otherwise nothing changes.
@@ -62,8 +62,8 @@ def expected_measurements(estimate: Estimate, measurements: Sequence[Measurement
 
 def _sets(schema: Schema, measurements: Sequence[Measurement]) -> list[Names]:
     """All sets of attributes within what was measured, each once."""
-    found = dict.fromkeys(schema.ordered(each.query.attributes) for each in measurements)
-    inside = (combinations(names, k) for names in found for k in range(1, min(len(names), MOST_ATTRIBUTES + 1) + 1))
+    sets = dict.fromkeys(schema.ordered(each.query.attributes) for each in measurements)
+    inside = (combinations(names, k) for names in sets for k in range(1, min(len(names), MOST_ATTRIBUTES + 1) + 1))
     return list(dict.fromkeys(chain.from_iterable(inside)))
 
 
@@ -84,20 +84,20 @@ def _low_orders(
     """Tables of one and two attributes, and the posterior variances of the cells of their central moments."""
     items, places = _items(estimate, singles, total)
     interactions = _interactions(estimate, pairs, total)
-    found = posterior(items, _pairs(estimate, pairs, interactions, places))
+    fitted = posterior(items, _pairs(estimate, pairs, interactions, places))
     tables: Tables = {}
     left: dict[Names, float] = {}
     for (name,), own in zip(singles, places.values(), strict=True):
-        shares = found.frequencies[own]
+        shares = fitted.frequencies[own]
         tables[(name,)] = np.array([1 - shares[0], shares[0]]) if len(own) == 1 else shares
-        left[(name,)] = float(found.frequency_variances[own].mean())
-    start = 0  # pairs of items stand one table after the other, each in row-major order
+        left[(name,)] = float(fitted.frequency_variances[own].mean())
+    start = 0  # pairs of items are ordered by table, each in row-major order
     for first, second in pairs:
         shape = (len(places[first]), len(places[second]))
         end = start + math.prod(shape)
-        block = found.both[start:end].reshape(shape)
+        block = fitted.both[start:end].reshape(shape)
         tables[first, second] = _table(block, tables[(first,)], tables[(second,)])
-        left[first, second] = float(found.both_variances[start:end].mean())
+        left[first, second] = float(fitted.both_variances[start:end].mean())
         start = end
     return tables, left
 
@@ -160,7 +160,7 @@ def _pairs(
 
 
 def _table(block: Floats, rows: Floats, columns: Floats) -> Floats:
-    """The table of a pair from the frequencies of its items; where they do not add up it is fitted to both sides."""
+    """The table of a pair from the frequencies of its items; if they do not add up it is raked to both margins."""
     # The first value of an attribute of two is what the second leaves of the margin
     if block.shape[0] < len(rows):
         block = np.concatenate([columns[len(columns) - block.shape[1] :][None] - block, block])
@@ -221,14 +221,14 @@ def _trust(beyond: Floats, spread: Floats, variances: Floats) -> Floats:
 
 
 def _added(tables: Floats, changes: Floats) -> Floats:
-    """Tables and as much of the changes to them as leaves no cell negative."""
+    """Tables plus the largest part of their changes that leaves no cell negative."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(changes < 0, -tables / changes, np.inf).reshape(len(tables), -1).min(axis=1)
     return np.asarray(tables + np.minimum(most, 1.0).reshape(-1, 1, 1, 1) * changes)
 
 
 def _with_tables(estimate: Estimate, tables: Mapping[Names, Floats], total: float) -> Estimate:
-    """An estimate of nothing but single attributes and pairs."""
+    """An estimate of single attributes and pairs only."""
     known = np.zeros(len(estimate.keys), np.bool_)
     coefficients = estimate.coefficients.copy()
     for shape, group in by_shape([table.shape for table in tables.values()]).items():

@@ -44,8 +44,8 @@ _MOST_ATTRIBUTES = 6
 class Shrunk:
     """Measurements replaced by a consistent shrunk estimate, and its posterior variances.
 
-    The latter are those of the coefficients of sets of attributes, in counts: how far, on average over sets alike, the
-    estimate is from the truth.
+    The variances are those of the coefficients of sets of attributes, in counts: the mean squared error over similar
+    sets.
     """
 
     measurements: tuple[Measurement, ...]
@@ -53,7 +53,7 @@ class Shrunk:
 
 
 def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement]) -> Shrunk:
-    """The measurements shrunk towards independence, by an amount that they determine themselves.
+    """The measurements shrunk towards independence, by an amount estimated from them.
 
     The estimate must hold a positive total and the coefficients of single attributes; otherwise nothing changes.
     """
@@ -69,7 +69,7 @@ def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement])
     trust = {one: squares[len(one)] / (squares[len(one)] + variances[one]) for one in moments}
     kept = {one: moment * trust[one] for one, moment in moments.items()}
     shrunk = _with_blocks(estimate, {one: total * _raw(one, kept, blocks) for one in sets if len(one) > 1})
-    # What the linear estimate leaves: t v / (t + v) = v trust, for cells of the centred table
+    # The error of the linear estimate: t v / (t + v) = v trust, for cells of the centred table
     left = {one: variances[one] * trust.get(one, 1.0) * _cell(estimate.schema, one) for one in sets}
     frequencies = {name: shrunk.table((name,)) / total for one in sets if len(one) == 1 for name in one}
     remaining = coefficient_variances(estimate.schema, left, frequencies, total)
@@ -77,7 +77,7 @@ def shrunk_measurements(estimate: Estimate, measurements: Sequence[Measurement])
 
 
 def answered(measurements: Sequence[Measurement], table: Callable[[Names], Floats]) -> tuple[Measurement, ...]:
-    """The measurements with the answers that tables give, in place of their own."""
+    """The measurements with their values replaced by those of tables."""
     return tuple(
         replace(each, values=np.asarray(each.query.answer(table(each.query.attributes)), np.float64))  # type: ignore[arg-type]
         for each in measurements
@@ -110,12 +110,12 @@ def _cell(schema: Schema, names: Names) -> float:
 
 def _sets(estimate: Estimate, measurements: Sequence[Measurement]) -> list[Names]:
     """All sets of attributes that are measured, fewest attributes first; views of many attributes only in part."""
-    order, found = estimate.schema.positions, dict[Names, None]()
+    order, sets = estimate.schema.positions, dict[Names, None]()
     for each in measurements:
         names = tuple(sorted(each.query.attributes, key=order.__getitem__))
         sizes = range(1, min(len(names), _MOST_ATTRIBUTES) + 1)
-        found.update(dict.fromkeys(chain.from_iterable(combinations(names, k) for k in sizes)))
-    wanted = list(found)
+        sets.update(dict.fromkeys(chain.from_iterable(combinations(names, k) for k in sizes)))
+    wanted = list(sets)
     inside = estimate.covered(wanted)
     measured = [one for one, covered in zip(wanted, inside, strict=True) if covered]
     return sorted(measured, key=len)
@@ -129,7 +129,7 @@ def _block(estimate: Estimate, names: Names) -> Floats:
 
 
 def _variance(estimate: Estimate, names: Names) -> float:
-    """The variance that all coefficients of a set have."""
+    """The common variance of all coefficients of a set."""
     places, _ = estimate.places([names])
     return float(estimate.variances[places[0, -1]])
 
@@ -145,7 +145,7 @@ def _outer(parts: Sequence[tuple[Names, Floats]], names: Names) -> Floats:
 
 
 def _raw(names: Names, moments: Mapping[Names, Floats], blocks: Mapping[Names, Floats]) -> Floats:
-    """The coefficients of a set from central moments, its own among them where there is one."""
+    """The coefficients of a set from central moments, including its own if there is one."""
     # The sum of the header: S of no attribute, then of two and more. A central moment of one is 0.
     total: Floats = np.zeros([blocks[(name,)].shape[0] for name in names])
     for size in (0, *range(2, len(names) + 1)):
@@ -168,7 +168,7 @@ def _moments(blocks: Mapping[Names, Floats]) -> dict[Names, Floats]:
 
 
 def _mean_squares(moments: Mapping[Names, Floats], variances: Mapping[Names, float]) -> dict[int, float]:
-    """For each number of attributes the mean square of moments beyond their noise, the better known ones counting more.
+    """For each number of attributes the mean square of moments minus their noise, weighted by precision.
 
     Weights are one over the variance.
     """

@@ -6,7 +6,7 @@ set, mostly near independence. The reports themselves show how similar and how n
 
 - the frequencies of attributes with the same number of values have a beta prior; its mean and concentration are
   averaged, weighted by their marginal likelihood (with n > 2 values the mean is 1 / n, and only the concentration is);
-- pairs have a prior on their odds ratios (``association``);
+- pairs have a prior on their odds ratios (below);
 - the noisy interaction of a pair also informs about both frequencies: for rare values of two-valued attributes
   R = x - (p + q) / 2 + 1 / 4 is nearly 1 / 4 minus half their sum. Each frequency becomes its posterior mean given its
   own reports and those of all its pairs, with the other frequencies fixed at their means; this is repeated;
@@ -30,9 +30,8 @@ Example: one attribute with two values, seen at 0.3 with almost no noise, and no
 >>> round(float(found.frequencies[0]), 3)
 0.3
 
-How strongly two values are associated: a distribution of odds ratios, learned from the reports, as prior for pairs.
-
-Let two values have frequencies p and q, and let x be the share of people who have both. The log odds ratio is
+The prior of pairs is a distribution of odds ratios, learned from the reports. Let two values have frequencies
+p and q, and let x be the share of people who have both. The log odds ratio is
 
     theta = log(x (1 - p - q + x) / ((p - x) (q - x))),
 
@@ -69,20 +68,20 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-# Log odds ratios at which the law has weights: -5.5 to 5.5 (one to 237), dense about independence. Chosen; links that
-# are stronger are taken for the last node's.
+# The nodes, as log odds ratios: -5.5 to 5.5 (odds ratio 237), dense near independence. Chosen; stronger associations
+# are assigned to the last node.
 NODES: Floats = np.sinh(np.linspace(-2.4, 2.4, 25))
-# The law before reports, in log odds ratios: 97% two-sided exponential of scale 0.3, 3% Cauchy of scale 1, so that a
+# The starting distribution of log odds ratios: 97% two-sided exponential of scale 0.3, 3% Cauchy of scale 1, so that a
 # few strong pairs are possible. Chosen; with many pairs the reports outvote it.
 _NARROW, _WIDE, _STRONG_PAIRS = 0.3, 1.0, 0.03
-# How many pairs the law before reports counts as. Chosen: more draw short collections to independence for longer.
+# The weight of the starting distribution, in pairs. Chosen: more shrinks small collections longer to independence.
 _PAIRS_ADDED = 10.0
 # Steps of expectation maximisation, in each of the posterior's sweeps. Chosen: later sweeps go on from here.
 _STEPS = 10
-# Parts into which tables are put, each of which has a law from all others: as many tables at least have one of their
-# own. Chosen to limit time; with so many tables, one part says little about the law of the rest.
+# Folds of tables; each fold has a distribution learned from all others, and with up to this many tables each is its
+# own fold. Chosen to limit time; with so many tables, one fold has little influence on the rest.
 _PARTS = 10
-_STEPS_OF_PARTS = 30  # of expectation maximisation for each part: as many as the three sweeps of the posterior have
+_STEPS_OF_PARTS = 30  # steps of expectation maximisation for each fold: as many as in the three sweeps of the posterior
 
 
 def _start() -> Floats:
@@ -145,20 +144,20 @@ def fitted_law(likelihood: Floats, law: Floats, steps: int = _STEPS) -> Floats:
         # Expectation: how likely each pair belongs to each node. 1e-300 keeps a pair far from all nodes from 0 / 0.
         shares = likelihood * law + 1e-300
         shares /= shares.sum(axis=1, keepdims=True)
-        # Maximisation, with START as so many pairs more (the mode under a Dirichlet law)
+        # Maximisation, with START as additional pairs (the mode under a Dirichlet prior)
         law = (shares.sum(axis=0) + _PAIRS_ADDED * START) / (len(shares) + _PAIRS_ADDED)
     return law
 
 
 def laws_of_others(likelihood: Floats, tables: NDArray[np.intp]) -> Floats:
-    """For each pair the law that the reports about other tables give: (pairs, nodes).
+    """For each pair the distribution learned from reports about other tables: (pairs, nodes).
 
-    A law that a pair's own reports helped to fit has much of its weight where they lie. Where pairs are few, the
-    posterior variance under it is therefore too small; under the law of the others it is not.
+    A distribution fitted with a pair's own reports has much of its weight near them. With few pairs, the posterior
+    variance under it is therefore too small; under the distribution of the others it is not.
 
     Args:
         likelihood: (pairs, nodes).
-        tables: Which table of two attributes each pair is in, as numbers from 0: (pairs).
+        tables: The index of the table of two attributes of each pair: (pairs).
     """
     out = np.empty_like(likelihood)
     for part in range(_PARTS):
@@ -188,18 +187,18 @@ def expected_interactions(
 # Items and pairs
 
 
-_SWEEPS = 3  # frequencies given pairs, and pairs given frequencies, in turn. Chosen to limit time
-# Points of the grid on which a frequency's law is held: with _REACH, about a quarter of a standard error apart.
+_SWEEPS = 3  # sweeps: frequencies given pairs, then pairs given frequencies. Chosen to limit time
+# Grid points of the distribution of a frequency: with _REACH, about a quarter of a standard error apart.
 _POINTS = 33
-_REACH = 4.5  # standard errors on either side of what was seen. Beyond 4.5 lies less than 1e-5 of a normal law
-# Means of beta laws for attributes of two values, denser near 0 and 1: which are likely, the reports say.
+_REACH = 4.5  # standard errors on either side of the observation. Less than 1e-5 of a normal distribution is beyond 4.5
+# Means of beta priors for attributes of two values, denser near 0 and 1; the reports weight them.
 _MEANS = np.concatenate([[0.01, 0.02, 0.035], np.linspace(0.05, 0.95, 19), [0.965, 0.98, 0.99]])
-# Concentrations of beta laws, 1 to 4,096 in doublings: from nearly no law to nearly one frequency for all.
+# Concentrations of beta priors, 1 to 4,096 in doublings: from nearly flat to nearly one frequency for all.
 _CONCENTRATIONS = 2.0 ** np.arange(13)
 # Limits time: with more values, the frequencies are not improved by their pairs. Each item visits all pairs.
 _MOST_ITEMS = 200
 _LEAST = 1e-9  # frequencies stay this far from 0 and 1: odds ratios need both
-_NOTHING = 1e-300  # added before logarithms: a likelihood may underflow
+_TINY = 1e-300  # added before logarithms: a likelihood may underflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -256,7 +255,7 @@ def posterior(items: Items, pairs: Pairs) -> ReportPosterior:
         # Frequencies given the pairs' laws, then these laws given the frequencies
         if len(items.seen) <= _MOST_ITEMS:
             laws, evidence = _law_of_pairs(pairs, kinds, odds), own.copy()
-            for i, tried in enumerate(grids.points):  # one after the other: all at once may swing to and fro
+            for i, tried in enumerate(grids.points):  # one after the other: simultaneous updates may oscillate
                 evidence[i] += _log_likelihood_of_pairs(items, pairs, frequencies, laws, item=i, tried=tried)
                 mean, variance = grids.at(i).moments(evidence[i : i + 1] + before[i : i + 1])
                 frequencies[i], variances[i] = mean[0], variance[0]
@@ -267,7 +266,7 @@ def posterior(items: Items, pairs: Pairs) -> ReportPosterior:
         ]
     frequencies = _whole(items, frequencies)
     both, _ = _expected_pairs(items, pairs, frequencies, _law_of_pairs(pairs, kinds, odds))
-    # How well they are known must not rest on laws that they fitted themselves
+    # Posterior variances must not use distributions fitted with the same pairs
     others = [
         laws_of_others(_pair_likelihoods(items, pairs, frequencies, kind), _tables(items, pairs, kind))
         for kind in kinds
@@ -287,21 +286,21 @@ def posterior(items: Items, pairs: Pairs) -> ReportPosterior:
 def _at_least_seen(moved: Floats, noise: Floats, left: Floats) -> Floats:
     """Posterior variances, increased where estimates moved further from the reports than these variances allow.
 
-    If all is as supposed the mean square of the way moved is the variance of the noise minus what is left of it. What
-    it is more than that is error, on average over all.
+    If the model holds, the mean square of the change is the variance of the noise minus the posterior variance. The
+    excess over that is error, on average over all.
     """
     beyond = float(((moved**2 + left) / noise).mean()) - 1 if len(moved) else 0.0
     return np.asarray(left + max(beyond, 0.0) * noise)
 
 
 def _kinds(items: Items, pairs: Pairs) -> list[NDArray[np.intp]]:
-    """Pairs of two attributes of two values, and all others: only the first have a direction that may be common."""
+    """Pairs of two attributes of two values, and all others: only the first may have a common direction."""
     both = (items.sizes[pairs.first] == 2) & (items.sizes[pairs.second] == 2)
     return [places for places in (np.flatnonzero(both), np.flatnonzero(~both)) if len(places)]
 
 
 def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequence[Floats]) -> Floats:
-    """The prior weights of the nodes for each pair, (pairs, nodes); each kind has one law, or one for each pair."""
+    """The prior weights of the nodes for each pair, (pairs, nodes); one distribution for each kind or each pair."""
     out = np.empty((len(pairs.first), len(START)))
     for places, law in zip(kinds, odds, strict=True):
         out[places] = law
@@ -309,7 +308,7 @@ def _law_of_pairs(pairs: Pairs, kinds: Sequence[NDArray[np.intp]], odds: Sequenc
 
 
 def _tables(items: Items, pairs: Pairs, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Which table of two attributes each of these pairs of items is in, as numbers from 0."""
+    """The index of the table of two attributes of each of these pairs of items."""
     both = np.stack([items.attributes[pairs.first[places]], items.attributes[pairs.second[places]]])
     return np.unique(both, axis=1, return_inverse=True)[1]
 
@@ -321,7 +320,7 @@ def _pair_likelihoods(items: Items, pairs: Pairs, frequencies: Floats, places: N
 
 
 def _expected_pairs(items: Items, pairs: Pairs, frequencies: Floats, laws: Floats) -> tuple[Floats, Floats]:
-    """How many have both items of each pair on average, within the bounds that the frequencies set; variances."""
+    """The mean share with both items of each pair, within the bounds given by the frequencies, and its variances."""
     a, b = pairs.first, pairs.second
     p, q, n, m = frequencies[a], frequencies[b], items.sizes[a], items.sizes[b]
     centres, widths = interactions_at(p, q, n, m)
@@ -332,7 +331,7 @@ def _expected_pairs(items: Items, pairs: Pairs, frequencies: Floats, laws: Float
 
 
 def _interactions(items: Items, pairs: Pairs, frequencies: Floats, both: Floats) -> Floats:
-    """The interactions that pairs have."""
+    """The interactions of pairs."""
     n, m = items.sizes[pairs.first], items.sizes[pairs.second]
     return np.asarray(both - frequencies[pairs.first] / m - frequencies[pairs.second] / n + 1 / (n * m))
 
@@ -352,7 +351,7 @@ class _Grids:
         return _Grids(self.points[item : item + 1], self.weights[item : item + 1])
 
     def moments(self, evidence: Floats) -> tuple[Floats, Floats]:
-        """The mean and the variance of each frequency under a law given by the logarithm of its density."""
+        """The mean and the variance of each frequency under a distribution given by its log density."""
         heights = evidence + self.weights
         heights = np.exp(heights - heights.max(axis=1, keepdims=True))  # the largest is 1: no overflow
         heights /= heights.sum(axis=1, keepdims=True)
@@ -361,9 +360,9 @@ class _Grids:
 
 
 def _grids(items: Items) -> _Grids:
-    """Points around what was seen, closer together towards 0 and 1: even steps of the arc sine of the root."""
-    # p = sin(angle)^2, so dp = sin(2 angle) d(angle): the logarithm of that is what a point stands for. Where what was
-    # seen lies outside of [0, 1] the points cover the end of the interval that is nearest.
+    """Points around the observation, denser towards 0 and 1: equal steps of the arc sine of the root."""
+    # p = sin(angle)^2, so dp = sin(2 angle) d(angle): its logarithm is the weight of a point. If the observation
+    # is outside [0, 1], the points cover the nearest end of the interval.
     reach = _REACH * np.sqrt(items.variances)
     low = np.clip(items.seen - reach, 0.0, np.maximum(1 - reach, 0.0))
     high = np.maximum(np.minimum(items.seen + reach, 1.0), np.minimum(low + reach / 2, 1.0))
@@ -375,7 +374,7 @@ def _grids(items: Items) -> _Grids:
 def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
     """The log prior of each frequency at its grid points.
 
-    Beta laws of several means and concentrations, each weighted by how likely it makes what was seen of all items
+    Beta priors of several means and concentrations, each weighted by its likelihood of the observations of all items
     whose attributes have as many values.
     """
     out = np.empty_like(evidence)
@@ -387,14 +386,14 @@ def _frequency_laws(items: Items, grids: _Grids, evidence: Floats) -> Floats:
         joint = logs + evidence[own] + grids.weights[own]
         tops = joint.max(axis=2, keepdims=True)
         likely = (np.log(np.exp(joint - tops).sum(axis=2)) + tops[..., 0]).sum(axis=1)
-        # The prior of each item is the mixture of laws by their posterior weights, all laws alike before
+        # The prior of each item is the mixture of priors by their posterior weights, uniform before
         share = np.exp(likely - likely.max())
-        out[own] = np.log(np.tensordot(share / share.sum(), np.exp(logs), axes=1) + _NOTHING)
+        out[own] = np.log(np.tensordot(share / share.sum(), np.exp(logs), axes=1) + _TINY)
     return out
 
 
 def _betas(points: Floats, laws: Sequence[tuple[float, float]]) -> Floats:
-    """The logarithm of the density of each beta law, of a mean and a concentration: (laws, *points)."""
+    """The log density of each beta prior, with a mean and a concentration: (laws, *points)."""
     above, below = np.log(points), np.log1p(-points)
     out = np.empty((len(laws), *points.shape))
     for logs, (mean, concentration) in zip(out, laws, strict=True):
@@ -415,9 +414,9 @@ def _log_likelihood_of_pairs(
     centres, widths = interactions_at(mine, held, np.full(sizes.shape, items.sizes[item]), sizes)
     seen, variances = pairs.seen[places, None], pairs.variances[places, None]
     likelihood = (likelihoods(centres, widths, seen, variances) * laws[places][:, None]).sum(axis=-1)
-    # the interactions of one item with all values of another attribute add up to zero: one of them tells nothing
+    # the interactions of one item with all values of another attribute add up to zero: one of them is redundant
     weight = np.where(items.sizes[others] == 2, 1.0, 1 - 1 / items.sizes[others])
-    return np.asarray(weight @ np.log(likelihood + _NOTHING))
+    return np.asarray(weight @ np.log(likelihood + _TINY))
 
 
 def _whole(items: Items, frequencies: Floats) -> Floats:

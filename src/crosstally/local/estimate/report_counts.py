@@ -27,12 +27,12 @@ from crosstally.query.queries import Cells, Contrast
 def measurements_of(
     protocol: Protocol, people: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]
 ) -> tuple[Measurement, ...]:
-    """The measurements of all groups in which there is somebody.
+    """The measurements of all non-empty groups.
 
     Args:
-        protocol: What was asked.
+        protocol: The protocol.
         people: How many reports each group has.
-        counts: What the collector kept for each group.
+        counts: The collector's counts for each group.
     """
     total, out, origin = int(people.sum()), list[Measurement](), f"protocol {protocol.id}"
     for group, number, slots in zip(protocol.groups, people.tolist(), counts, strict=True):
@@ -43,7 +43,7 @@ def measurements_of(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How many people a group has, of how many in all, and the protocol they answered."""
+    """The number of people in a group and in total, and the protocol they answered."""
 
     people: int
     total: int
@@ -52,7 +52,7 @@ class Sample:
 
     @property
     def left(self) -> float:
-        """How much of the sampling variance is left: none when all people are in the group."""
+        """The finite population correction of the sampling variance: zero if all people are in the group."""
         return (self.total - self.people) / (self.total - 1) if self.total > 1 else 0.0
 
 
@@ -81,13 +81,13 @@ def _cells(names: tuple[str, ...], oracle: ViewOracle, slots: NDArray[np.int64],
     )
 
 
-def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], found: ResidualAnswer, sample: Sample) -> Measurement:
-    own, shape = tuple(names[axis] for axis in found.axes), [sizes[axis] for axis in found.axes]
-    frequencies = found.values / sample.people
+def _contrast(names: tuple[str, ...], sizes: tuple[int, ...], residual: ResidualAnswer, sample: Sample) -> Measurement:
+    own, shape = tuple(names[axis] for axis in residual.axes), [sizes[axis] for axis in residual.axes]
+    frequencies = residual.values / sample.people
     most, coefficients = math.prod(1 / n for n in shape), math.prod(n - 1 for n in shape)
-    mean_square = float((frequencies**2).sum()) / coefficients - found.response / sample.people
+    mean_square = float((frequencies**2).sum()) / coefficients - residual.response / sample.people
     spread = most - min(max(mean_square, 0.0), most)
-    variance = sample.total**2 * (found.response + spread * sample.left) / sample.people
+    variance = sample.total**2 * (residual.response + spread * sample.left) / sample.people
     contrast, variance = Contrast(own), variance / contrast_variance(shape)
     values = contrast.answer(frequencies * sample.total)
     return Measurement(contrast, values, variance=variance, noise=None, origin=sample.origin)

@@ -1,6 +1,6 @@
-"""Oracles: how a device perturbs one answer, and what a collector makes of many.
+"""Frequency oracles: how a device perturbs one answer, and how a collector estimates counts from many.
 
-An oracle is one module of this folder, which registers its class; the device's draw stands in ``client``.
+Each module of this folder registers the class of an oracle; the device's draw is in ``client``.
 """
 
 from importlib import import_module

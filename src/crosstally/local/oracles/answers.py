@@ -1,11 +1,7 @@
-"""Answers as the collector sees them: which whole numbers an oracle can give, and where each of them is counted.
-
-Random words for drawing many answers at once, with the exact probabilities of a protocol.
+"""Parts of oracles: the integers that an oracle can report, random words for drawing many, and exact probabilities.
 
 Words come from OpenSSL's generator (``ssl.RAND_bytes``), a deterministic generator keyed and rekeyed by the operating
-system's secure source.
-
-Probabilities as fractions that stay just below what epsilon allows, found in exact arithmetic.
+system's secure source. Probabilities are fractions just below what epsilon allows, computed in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -26,10 +22,10 @@ from crosstally.errors import BudgetError, CrosstallyError, PlanError
 
 # Probabilities are whole numbers of 2^-32: a device draws 32 bits for each. Coarser ones lose accuracy, never privacy.
 RESOLUTION = 2**32
-# Chosen. Below it a report says next to nothing (odds of 1.001 to 1); above it hardly any answer is hidden (nine
-# million to one). Probabilities of 2^-32 resolve all between.
+# Chosen. Below it a report contains almost no information (odds of 1.001 to 1); above it hardly any answer is hidden
+# (nine million to one). Probabilities of 2^-32 resolve all between.
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(16)
-_STEPS = 2**48  # e^epsilon is held to this, rounded down: finer than the 2^-32 of probabilities by 16 bits
+_STEPS = 2**48  # the resolution of e^epsilon, rounded down: finer than the 2^-32 of probabilities by 16 bits
 
 
 @lru_cache(maxsize=256)
@@ -67,17 +63,17 @@ def rounded_up(probability: Fraction, resolution: int = RESOLUTION) -> Fraction:
 
 def read_probability(given: object) -> Fraction:
     """A probability from its text in a protocol."""
-    found = fraction_of_text(given)
-    if found is None or not 0 <= found <= 1:
+    fraction = fraction_of_text(given)
+    if fraction is None or not 0 <= fraction <= 1:
         raise PlanError("each probability of a protocol must be the text of a fraction from 0 to 1")
-    return found
+    return fraction
 
 
 # Answers
 
 
 MASK_CELLS = 64
-"""A report holds its answer in 64 bits, so that a mask has at most so many cells."""
+"""A report holds its answer in 64 bits, so a mask has at most this many cells."""
 
 MOST_SLOTS = 2**20
 """The collector keeps 8 bytes for each slot of each group: 8 MB for the largest residual."""
@@ -88,9 +84,9 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSpace:
-    """The answers of an oracle: whole numbers from ``least`` to ``limit - 1``.
+    """The answers of an oracle: integers from ``least`` to ``limit - 1``.
 
-    A plain answer is the number of the slot in which it is counted. A mask is counted in one slot for each bit that is
+    A plain answer is the index of the slot in which it is counted. A mask is counted in one slot for each bit that is
     set; ``bits`` says how many are, where that is the same for every report.
 
     >>> AnswerSpace(limit=2**6, masked=True).slots
@@ -104,7 +100,7 @@ class AnswerSpace:
 
     @property
     def slots(self) -> int:
-        """How many whole numbers the collector keeps for it."""
+        """The number of counters of the collector."""
         return self.limit.bit_length() - 1 if self.masked else self.limit
 
 
@@ -139,13 +135,13 @@ class ReportTally:
         return int(self.starts[-1])
 
     def impossible(self, groups: NDArray[Any], answers: Answers) -> NDArray[np.bool_]:
-        """For each answer whether the group that it came from cannot give it."""
+        """For each answer whether it is impossible in its group."""
         bits = self.bits[groups]
         outside = (answers < self.least[groups]) | (answers > self.most[groups])
         return np.asarray(outside | ((bits >= 0) & (np.bitwise_count(answers) != bits)))
 
     def counts(self, groups: NDArray[np.int64], answers: Answers) -> Counts:
-        """What answers that are possible add to each slot."""
+        """The counts that valid answers add to each slot."""
         masked = self.masked[groups]
         plain = ~masked
         places = self.starts[groups[plain]] + answers[plain].astype(np.int64)
@@ -164,7 +160,7 @@ class ReportTally:
 
 
 def threshold(probability: Fraction, resolution: int = RESOLUTION) -> int:
-    """The number of words, of all there are, that mean yes."""
+    """The number of random words that mean yes."""
     if resolution % probability.denominator:
         raise CrosstallyError(f"in bulk, probabilities must be multiples of 1/{resolution}, got {probability}")
     return int(probability * resolution)
@@ -173,8 +169,8 @@ def threshold(probability: Fraction, resolution: int = RESOLUTION) -> int:
 def filled(people: int, words_each: float, draw: Callable[[NDArray[np.uint32], Answers], int]) -> Answers:
     """The answers of a kernel, with about as many words as it needs.
 
-    Where they run out it starts again with the same words and more of them: drawing new ones would keep only answers
-    that need few words, which is another law.
+    If they run out it starts again with the same words and more: new words would favour answers that need few words,
+    which changes the distribution.
     """
     out = np.empty(people, np.uint64)
     number = 2 * math.ceil(people * words_each * 0.505 + 32)

@@ -1,8 +1,7 @@
-"""Hadamard response: the perturbed sign of the own cell in a row of Hadamard's matrix.
+"""Oracles that report one perturbed bit: Hadamard response for views, and a bit of one residual.
 
-Hadamard's matrix by Sylvester: the sign of row r at cell x is the parity of the bits of r AND x.
-
-One perturbed bit of one residual; for binary attributes their parity.
+Hadamard response reports the perturbed sign of the person's cell in a row of the Hadamard matrix (Sylvester's: the sign
+of row r at cell x is the parity of the bits of r AND x). For binary attributes the bit of a residual is their parity.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class HadamardResponse(ViewOracle):
 
     @property
     def false(self) -> Fraction:
-        """The sign is that of another cell: of order - 1 rows order / 2 tell two cells apart."""
+        """The sign is that of a different cell: order / 2 of order - 1 rows distinguish two cells."""
         half = self.order // 2
         return (self.keep * (half - 1) + (1 - self.keep) * half) / (self.order - 1)
 
@@ -176,7 +175,7 @@ class ResidualBit(ResidualOracle):
         return square - math.prod(1 / n for n in self.sizes)
 
     def sampled_variance(self, axes: Sequence[int]) -> float | None:
-        """A bit tells about its whole residual, and nothing else."""
+        """A bit measures its whole residual only."""
         whole = len(axes) == len(self.sizes)
         return self.response + math.prod(1 / n for n in self.sizes) if whole else None
 
@@ -196,7 +195,7 @@ class ResidualBit(ResidualOracle):
         yield ResidualAnswer(tuple(range(len(self.sizes))), self.residual(slots), self.response)
 
     def extremes(self, wanted: Mapping[tuple[int, ...], NDArray[np.float64]]) -> tuple[float, float]:
-        """Over all rows of all attributes, and both signs; it is what ``residual`` does, the other way round."""
+        """Over all rows of all attributes, and both signs; the transpose of ``residual``."""
         out = centred(wanted[tuple(range(len(self.sizes)))])
         for axis, (n, order) in enumerate(zip(self.sizes, self.orders, strict=True)):
             lines = np.moveaxis(out, axis, -1)

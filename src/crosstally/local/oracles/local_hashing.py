@@ -1,4 +1,4 @@
-"""Optimal local hashing (OLH): the perturbed hash of the own cell."""
+"""Optimal local hashing (OLH): the perturbed hash of the person's cell."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from crosstally.local.oracles.answers import (
 )
 from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
-# the best number of buckets is about e^epsilon + 1; more than these help nobody whose epsilon is below 4
+# the best number of buckets is about e^epsilon + 1; more do not help for epsilon below 4
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class LocalHashing(ViewOracle):
-    """A hash function of the person's own choice, and its value by randomised response (OLH).
+    """A random hash function, and its value by randomised response (OLH).
 
     Functions are inner products over the field of ``buckets`` values, a prime: a cell is a number of ``digits`` digits
     in that base, and so is a function. For any two cells the difference of their hashes is uniform over all functions,
@@ -66,7 +66,7 @@ class LocalHashing(ViewOracle):
 
     @property
     def false(self) -> Fraction:
-        """Another cell has the hash that is reported."""
+        """A different cell has the reported hash."""
         return Fraction(1, self.buckets)
 
     @property
@@ -138,7 +138,7 @@ def collinear_triples(cells: int, buckets: int, digits: int) -> int:
 
 
 def _digits(cells: int, buckets: int) -> int:
-    """How many digits numbers of so many cells have, in base ``buckets``."""
+    """The number of digits of cell numbers in base ``buckets``."""
     digits = 1
     while buckets**digits < cells:
         digits += 1

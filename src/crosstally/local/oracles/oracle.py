@@ -1,7 +1,7 @@
-"""What an oracle is: how one answer is perturbed, with exact probabilities, and what many answers say.
+"""The base of oracles: exact perturbation probabilities, estimates from many answers, and the registry by name.
 
 Every oracle is a frozen value that a protocol holds, in a module of this folder, with ``@register`` above its class.
-The device's draw of the same kind stands in ``client``, which needs nothing but the standard library.
+The device's draw of the same kind is in ``client``, which needs only the standard library.
 
 **Views.** With a the odds, a fraction just below e^epsilon, and c the number of cells of a view, a report supports some
 cells: its own cell with probability ``true``, each other cell with probability ``false``. From C supporting reports of
@@ -18,16 +18,14 @@ part that only moves the total, is shared by the c - 1 other coefficients: a rep
 cells (randomised response, subset selection) does not move the total at all, so its coefficients vary more than its
 cells. That sum does not depend on the frequencies, which makes ``coefficient_variance`` exact for any data.
 
-**Residuals.** Others give the centred table R_B of the frequencies without bias: each person adds a vector whose mean
-is R_B of the person's own row, prod over B of (e_x - 1/n). With s the mean squared length of that vector and m the
-number of coefficients of B, prod(n_i - 1),
+**Residuals.** Other oracles estimate the centred table R_B of the frequencies without bias: each person adds a vector
+whose mean is R_B of the person's own row, prod over B of (e_x - 1/n). With s the mean squared length of that vector and
+m the number of coefficients of B, prod(n_i - 1),
 
     response = s / m - prod(1 / n_i)
 
 is what perturbation adds to the variance of a coefficient, on average over them, for each report; it does not depend
 on the data.
-
-All kinds of oracles by name, and the best one for a view.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ class Oracle(ABC):
 
     @property
     def cells(self) -> int:
-        """How many rows can be told apart."""
+        """The number of rows that are distinguished."""
         return math.prod(self.sizes)
 
     @property
@@ -180,7 +178,8 @@ class ViewOracle(Oracle):
     def support_extremes(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         """The least and the most that the weights of the cells that one report supports add up to.
 
-        Here a report supports the cell that it names, or those of its mask: all masks, or those of so many bits.
+        Here a report supports the cell that it names, or those of its mask: all masks, or those of a fixed number of
+        bits.
         """
         ordered = np.sort(weights)
         if not self.answers.masked:
@@ -216,7 +215,7 @@ class ResidualOracle(Oracle):
 
     @abstractmethod
     def residuals(self, slots: Counts, ways: int) -> Iterator[ResidualAnswer]:
-        """The residuals that matter for tables over so many attributes, from what the collector keeps."""
+        """The residuals needed for tables over this many attributes, from the collector's counts."""
 
 
 def centred(table: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -254,7 +253,7 @@ Registered = TypeVar("Registered", bound=type[Oracle])
 
 
 def register(oracle: Registered) -> Registered:
-    """Make an oracle known by its kind, to protocols and, where it serves views, to designs."""
+    """Register an oracle by its kind, for protocols and, if it serves views, for designs."""
     if oracle.kind in ORACLES:
         raise PlanError(f"kinds of oracles must differ, {oracle.kind!r} is taken")
     ORACLES[oracle.kind] = oracle
@@ -274,17 +273,17 @@ def view_oracles(sizes: Sequence[int], epsilon: Fraction) -> tuple[ViewOracle, .
     cells, most = math.prod(sizes), max(kind.most_cells for kind in kinds)
     if cells > most:
         raise PlanError(f"a view must have at most {most:,} cells in the local model, got {cells:,}")
-    found = [kind.of(sizes, epsilon) for kind in kinds if cells <= kind.most_cells]
-    return tuple(oracle for oracle in found if oracle.true > oracle.false)
+    oracles = [kind.of(sizes, epsilon) for kind in kinds if cells <= kind.most_cells]
+    return tuple(oracle for oracle in oracles if oracle.true > oracle.false)
 
 
 @lru_cache(maxsize=1024)
 def best_oracle(sizes: tuple[int, ...], epsilon: Fraction, kinds: tuple[str, ...] = ()) -> ViewOracle:
-    """The oracle of least coefficient variance for a view, of some kinds or of all; of equals that of fewest answers.
+    """The oracle of least coefficient variance for a view, of some kinds or of all; ties go to the fewest answers.
 
-    Equals are common: Hadamard response of two cells and sets of one member are randomised response.
+    Ties are common: Hadamard response of two cells and sets of one member are randomised response.
     """
-    found = [oracle for oracle in view_oracles(sizes, epsilon) if not kinds or oracle.kind in kinds]
-    if not found:
+    oracles = [oracle for oracle in view_oracles(sizes, epsilon) if not kinds or oracle.kind in kinds]
+    if not oracles:
         raise PlanError(f"no oracle of {', '.join(kinds)} serves a view of {math.prod(sizes):,} cells")
-    return min(found, key=lambda oracle: (oracle.coefficient_variance, oracle.answers.limit))
+    return min(oracles, key=lambda oracle: (oracle.coefficient_variance, oracle.answers.limit))

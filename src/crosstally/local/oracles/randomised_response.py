@@ -1,7 +1,4 @@
-"""Generalised randomised response (GRR): the own cell, or any other.
-
-Every attribute at once by randomised response, each with a part of epsilon (EM).
-"""
+"""Generalised randomised response: of one cell (GRR), or of every attribute with a part of epsilon each (EM)."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ class RandomisedResponse(ViewOracle):
 
     @property
     def true(self) -> Fraction:
-        """Its own cell is reported."""
+        """The person's cell is reported."""
         return self.keep
 
     @property

@@ -1,4 +1,4 @@
-"""Subset selection: a set of cells of fixed size, the own one likely among them."""
+"""Subset selection: a set of cells of fixed size that probably contains the person's cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, reg
 @register
 @dataclass(frozen=True, slots=True)
 class SubsetSelection(ViewOracle):
-    """A set of ``members`` cells, its own among them with probability ``keep``."""
+    """A set of ``members`` cells that contains the person's cell with probability ``keep``."""
 
     _: KW_ONLY
     members: int
@@ -49,7 +49,7 @@ class SubsetSelection(ViewOracle):
 
     @property
     def false(self) -> Fraction:
-        """Another cell is a member."""
+        """A different cell is a member."""
         return (self.members - self.keep) / (self.cells - 1)
 
     @property
@@ -59,11 +59,11 @@ class SubsetSelection(ViewOracle):
 
     @property
     def support_variance(self) -> float:
-        """Every report supports as many cells."""
+        """Every report supports the same number of cells."""
         return 0.0
 
     def draw(self, codes: Codes) -> Answers:
-        """The own cell or not, and others by a partial shuffle in a kernel."""
+        """The person's cell or not, and others by a partial shuffle in a kernel."""
         from crosstally.kernels.local import draw_subsets
 
         people, members, keep = codes.shape[1], self.members, threshold(self.keep)

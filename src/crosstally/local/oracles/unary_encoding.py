@@ -49,7 +49,7 @@ class UnaryEncoding(ViewOracle):
 
     @property
     def false(self) -> Fraction:
-        """Another bit is set."""
+        """A different bit is set."""
         return self.other
 
     @property
@@ -59,7 +59,7 @@ class UnaryEncoding(ViewOracle):
 
     @property
     def support_variance(self) -> float:
-        """Bits are independent, so the total varies as much as their sum."""
+        """Bits are independent, so the variance of the total is the sum of their variances."""
         true, false = float(self.true), float(self.false)
         return true * (1 - true) + (self.cells - 1) * false * (1 - false)
 

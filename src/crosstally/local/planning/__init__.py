@@ -1,1 +1,1 @@
-"""What each group of people is asked."""
+"""Planning: the groups of people and the question that each is asked."""

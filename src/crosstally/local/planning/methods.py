@@ -1,4 +1,4 @@
-"""Methods: who is asked what. Each gives the groups of a protocol.
+"""Planning methods: each assigns questions to groups of people and returns the groups of a protocol.
 
 ==============  ======================================================================================
 ``full``        one group, the table of all attributes (FC in the CALM paper; beyond 4,096 cells by Hadamard response,
@@ -6,11 +6,11 @@
 ``marginals``   a group for every table over ``ways`` attributes (AM)
 ``fourier``     a group for every residual of up to ``ways`` attributes, all alike (FT)
 ``each``        every attribute with a part of epsilon (EM)
-``calm``        views that hold every one, two or three attributes together, by a threshold on noise: CALM's rule as
-                best known, from memory of the paper, of which only an excerpt was at hand
-``balanced``    such views by a rule of our own: noise, sampling and reconstruction together the least
-``residuals``   residuals of few attributes, more people for those that matter more
-``views``       views as ``balanced`` chooses them, of pairs at least, perturbed by the best oracle there is
+``calm``        views that cover all sets of one, two or three attributes, by a threshold on noise: an approximation of
+                CALM's rule, not checked against the full paper
+``balanced``    covering views that minimise the sum of noise, sampling and reconstruction error
+``residuals``   residuals of few attributes, with more people for those that matter more
+``views``       the views of ``balanced``, at least pairs, perturbed by the best oracle
 ``auto``        ``residuals``, or ``views`` where they are predicted to be clearly better
 ==============  ======================================================================================
 """
@@ -42,16 +42,16 @@ from crosstally.local.planning.report_groups import (
 
 PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 SHRUNK = ("residuals", "views")
-"""The methods whose releases are shrunk unless somebody says otherwise; the papers' are released as the papers do."""
+"""The methods whose releases are shrunk by default; methods of papers are released as in the papers."""
 
 _MOST_GROUPS = 50_000  # a limit: a device reads all groups of a protocol. More are refused
-# Cells of views to try, as far as a cover allows: those that reports can tell apart. Chosen in doublings, then fours.
+# Cells of views to try, if a cover exists: as many as reports can distinguish. Chosen in doublings, then fours.
 _VIEW_CELLS = (4, 8, 16, 32, 64, 256)
-# A view of more cells is tried only where no smaller one covers: reports say next to nothing about each cell.
+# A view of more cells is tried only where no smaller one covers: reports contain almost no information about each cell.
 _MOST_CELLS = 4096
 _QUICK_SETS = 5_000  # of three attributes: all of 32 attributes, whose designs are made in a second or two
-_NEXT_TO_NOTHING = 0.01  # of the predicted error, which is known no better than to a third
-_CALM_NOISE = 0.001  # from memory of the CALM paper, unverified; more noise is allowed to nobody, whatever it would buy
+_NEGLIGIBLE = 0.01  # of the predicted error, which is known no better than to a third
+_CALM_NOISE = 0.001  # not checked against the full CALM paper; covers with more noise are not considered
 # Shares of people to try are multiples of one over this number. Chosen: the predicted error is not known more precisely
 # (above).
 _STEPS = 20
@@ -59,8 +59,8 @@ _STEPS = 20
 # generated rows.
 _LEAST_BINARY, _LEAST_STEPS = (2, 12), (4, 6)
 _CLEARLY = 0.9
-"""Views are taken where they are predicted to be so much better: on generated rows residuals come out about a tenth
-better, compared with views, than they are predicted."""
+"""Views are chosen if predicted to be better by this factor: on generated rows residuals are, relative to views, about
+a tenth better than predicted."""
 
 GroupDesign = Callable[[Sequence[int], Fraction, int, int], tuple[Group, ...]]
 ViewSets = tuple[tuple[int, ...], ...]
@@ -109,13 +109,13 @@ def _check_number(groups: int) -> None:
 
 
 def view_candidates(sizes: Sequence[int], ways: int, *, least_cover: int = 1) -> Iterator[ViewSets]:
-    """Sets of views that hold every one, two, ... attributes together, from small views to large ones."""
+    """Sets of views that cover all sets of one, two, ... attributes, from small views to large ones."""
     for cover in range(least_cover, _most_cover(sizes, ways) + 1):
         yield from _views_that_cover(sizes, cover)
 
 
 def _most_cover(sizes: Sequence[int], ways: int) -> int:
-    """How many attributes views hold together at most: three, where there are not too many sets of three."""
+    """The largest sets of attributes to cover: three, if there are not too many sets of three."""
     most = min(3, ways, len(sizes))
     return most if math.comb(len(sizes), most) <= _MOST_GROUPS else 2
 
@@ -132,7 +132,7 @@ def _views_that_cover(sizes: Sequence[int], cover: int) -> Iterator[ViewSets]:
 
 
 def _covering(sizes: Sequence[int], cells: int, cover: int) -> ViewSets:
-    """Views of so many cells that hold so many attributes together; none where too many of them would be needed."""
+    """Views of this many cells that cover all sets of this many attributes; none if too many would be needed."""
     from crosstally.designs import covering_views
 
     try:
@@ -142,9 +142,9 @@ def _covering(sizes: Sequence[int], cells: int, cover: int) -> ViewSets:
 
 
 def calm_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> ViewSets:
-    """The views of CALM's rule as best known: the largest cover whose noise stays below a threshold.
+    """The views of CALM's rule, approximately: the largest cover whose noise stays below a threshold.
 
-    For each number of attributes that are to be held together, the design of least noise; the largest number whose
+    For each size of the sets to cover, the design of least noise; the largest number whose
     noise is at most ``_CALM_NOISE``, or one.
     """
     found: ViewSets = ()
@@ -169,7 +169,7 @@ def calm_noise(sizes: Sequence[int], views: ViewSets, epsilon: Fraction, people:
 
 
 def balanced_views(sizes: Sequence[int], *, epsilon: Fraction, people: int, ways: int) -> ViewSets:
-    """The views of our own rule: noise, sampling and reconstruction together the least."""
+    """The views that minimise the sum of noise, sampling and reconstruction error."""
     return _least_error(sizes, (epsilon, people, ways), least_cover=1, kinds=PAPER_KINDS, shrunk=False)
 
 
@@ -183,14 +183,14 @@ def _least_error(
 ) -> ViewSets:
     """The views of least predicted error.
 
-    Designs that hold three attributes together take long to make where attributes are many. What they save is at most
-    what three attributes add when nobody is asked about them; where that is next to nothing they are not made.
+    Designs that cover all triples take long if there are many attributes. They save at most the error of unmeasured
+    triples; if that is negligible they are not made.
     """
     epsilon, people, ways = asked
     errors: dict[ViewSets, float] = {}
     for cover in range(least_cover, _most_cover(sizes, ways) + 1):
         many = math.comb(len(sizes), cover) > _QUICK_SETS
-        if many and errors and unmeasured_error(sizes, cover, ways) < _NEXT_TO_NOTHING * min(errors.values()):
+        if many and errors and unmeasured_error(sizes, cover, ways) < _NEGLIGIBLE * min(errors.values()):
             break
         for views in _views_that_cover(sizes, cover):
             groups = view_groups(sizes, views, epsilon, kinds)
@@ -240,7 +240,7 @@ def _residuals(sizes: Sequence[int], epsilon: Fraction, people: int, ways: int) 
 def _grid(orders: int, least: Sequence[int]) -> Iterator[tuple[float, ...]]:
     """Shares that add up to one, in steps; many people are always asked about pairs.
 
-    Pairs that turn out to be noise are shrunk away, those that matter are found, and all tell frequencies as well
+    Pairs that are mostly noise are shrunk, strong pairs are detected, and all pairs inform about frequencies
     (``posterior``). On generated binary rows from 55 to 85 of a hundred people for pairs are best at any epsilon, on
     generated people with more values from 20 to 60.
     """

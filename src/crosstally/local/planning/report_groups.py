@@ -1,4 +1,4 @@
-"""What a group of people is asked, and the error that results: the parts from which methods are built.
+"""Groups of people, their questions and the resulting error: the parts of planning methods.
 
 In symbols: a set B of attributes has coefficients r_B, prod(n_i - 1, i in B) of them. Groups of people measure them
 with precision P_B = sum over groups that ask B of people / variance of one report. A table over ``ways`` attributes
@@ -36,12 +36,12 @@ SHARES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """Prior expectations about the data, before anybody has seen them.
+    """Prior expectations about the data.
 
     ``moments`` are the squared sizes, in frequencies, of the central moments of one, two and three attributes; those of
-    more are taken to be 0. ``common`` is the share of data with values so common that pairs tell frequencies too. The
-    sum of squared frequencies of an attribute of n values is 1 / n + ``concentration`` (1 - 1 / n): that is how much of
-    the error of a set is left in a table with one attribute more.
+    more are taken to be 0. ``common`` is the share of data with values so common that pairs also measure frequencies.
+    The sum of squared frequencies of an attribute of n values is 1 / n + ``concentration`` (1 - 1 / n): that is how
+    much of the error of a set is left in a table with one attribute more.
     """
 
     moments: tuple[float, float, float]
@@ -49,7 +49,7 @@ class Beliefs:
     concentration: float
 
     def moment(self, order: int) -> float:
-        """The squared size that the central moment of so many attributes is expected to have."""
+        """The expected squared size of the central moment of this many attributes."""
         return self.moments[order - 1] if order <= len(self.moments) else 0.0
 
 
@@ -64,7 +64,7 @@ and 0.5 (Adult, crashes)."""
 
 _COMMON = 0.7
 """Values are common where the sum of squared frequencies of an attribute of n values is 1 / n + 0.7 (1 - 1 / n), about
-one value of 92% among two. There pairs tell frequencies too (``posterior``)."""
+one value of 92% among two. Then pairs also measure frequencies (``posterior``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def view_groups(
 
 
 def residual_groups(sizes: Sequence[int], shares: Sequence[float], epsilon: Fraction, ways: int) -> tuple[Group, ...]:
-    """A group for each set of 1, 2, ... attributes; ``shares`` says how much of all people each number gets.
+    """A group for each set of 1, 2, ... attributes; ``shares`` is the share of people for each number.
 
     Within one number of attributes a set's share goes with the square root of what the variance of its coefficients
     counts for in tables over ``ways`` attributes: that gives the least sum.
@@ -120,7 +120,7 @@ def each_group(sizes: Sequence[int], epsilon: Fraction) -> tuple[Group, ...]:
 
 
 def _weight(sizes: Sequence[int], shape: Sequence[int], ways: int) -> float:
-    """What the variance of a coefficient of a set counts for in the mean squared error of all tables, in proportion."""
+    """The weight of the variance of a set's coefficient in the mean squared error of all tables, up to a factor."""
     return math.prod(n - 1 for n in shape) * _spread(tuple(sorted(sizes)), tuple(sorted(shape)), ways)
 
 
@@ -174,9 +174,9 @@ def predicted_range(
 ) -> tuple[float, float]:
     """The L2 error of a table over ``ways`` attributes, in frequencies, for weak and for strong dependence.
 
-    How far off a table is depends on what nobody knows before: noise that is larger than what is to be seen is shrunk
-    away, and costs what it hid. Cells that are not negative draw unshrunk estimates as far where there is little to
-    see, and no table of frequencies is further from another than sqrt(2).
+    The error depends on unknown properties of the data: where noise exceeds the signal, estimates are shrunk and lose
+    the signal. Without shrinkage, correcting negative cells has a similar effect if there is little signal, and two
+    tables of frequencies differ by at most sqrt(2).
     """
     low = predicted_error(sizes, groups, people=people, ways=ways, shrunk=True, beliefs=WEAK)
     high = predicted_error(sizes, groups, people=people, ways=ways, shrunk=shrunk, beliefs=STRONG)
@@ -193,7 +193,8 @@ def error_of(
     to be. Where estimates are shrunk both together give v u / (v + u), and in some data single attributes are known
     from their pairs as well.
     """
-    told = _told(sizes, measured[2], beliefs) if shrunk and 2 in measured else np.zeros(len(sizes))
+    pairs = shrunk and 2 in measured
+    from_pairs = _precision_from_pairs(sizes, measured[2], beliefs) if pairs else np.zeros(len(sizes))
     # First as if nothing were measured; then each measured set takes its expected moment away and adds its error.
     total = sum(unmeasured_error(sizes, order, ways, beliefs) for order in range(1, ways + 1))
     for order, found in measured.items():
@@ -201,8 +202,8 @@ def error_of(
         coefficients, expected = (shapes - 1).prod(axis=1), beliefs.moment(order)
         error = coefficients / found.precision
         if order == 1:
-            # In part of all data values are so common that pairs tell single attributes as well.
-            both = coefficients / (found.precision + told[found.sets[:, 0]])
+            # In part of all data values are so common that pairs also measure single attributes.
+            both = coefficients / (found.precision + from_pairs[found.sets[:, 0]])
             error = (1 - beliefs.common) * error + beliefs.common * both
         elif shrunk and expected:  # the best linear estimate of a moment of variance u seen with noise v
             error = error * expected / (error + expected)
@@ -211,14 +212,14 @@ def error_of(
 
 
 def unmeasured_error(sizes: Sequence[int], order: int, ways: int, beliefs: Beliefs = TYPICAL) -> float:
-    """What the moments of so many attributes add to the error of a table where none of them is measured."""
+    """The error that unmeasured moments of this many attributes add to a table."""
     moment = beliefs.moment(order)
     return moment * _mean_spread(tuple(sorted(sizes)), order, ways, beliefs.concentration) if moment else 0.0
 
 
 @lru_cache(maxsize=1000)
 def _mean_spread(sizes: tuple[int, ...], order: int, ways: int, concentration: float) -> float:
-    """The mean over all tables of how much of the error of all their sets of so many attributes is left in them.
+    """The mean over all tables of how much of the error of all their sets of this many attributes remains in them.
 
     Of all tables of ``ways`` attributes, and all sets within each, that is the sum of all products of what is left in
     the attributes outside, each as often as the rest of the attributes has sets of ``order``.
@@ -230,7 +231,7 @@ def _mean_spread(sizes: tuple[int, ...], order: int, ways: int, concentration: f
 def _spreads(
     sizes: Sequence[int], shapes: NDArray[np.int64], ways: int, beliefs: Beliefs = TYPICAL
 ) -> NDArray[np.float64]:
-    """What the error of each set counts for, by the sizes of its attributes."""
+    """The weight of the error of each set, by the sizes of its attributes."""
     kinds, places = np.unique(np.sort(shapes, axis=1), axis=0, return_inverse=True)
     each = np.array(
         [_spread(tuple(sorted(sizes)), tuple(kind), ways, beliefs.concentration) for kind in kinds.tolist()]
@@ -241,7 +242,7 @@ def _spreads(
 def measured_sets(
     sizes: Sequence[int], groups: Sequence[Group], people: int, order: int, ways: int, *, beliefs: Beliefs = TYPICAL
 ) -> Measured:
-    """The sets of so many attributes that are measured: all reports about the same one together."""
+    """The measured sets of this many attributes, with all reports about one set combined."""
     shares = sum(group.share for group in groups)
     alike: dict[Oracle, list[Group]] = {}
     for group in groups:
@@ -267,13 +268,13 @@ def measured_sets(
     return Measured(rows[first], spreads, together)
 
 
-def _told(sizes: Sequence[int], pairs: Measured, beliefs: Beliefs) -> NDArray[np.float64]:
-    """What the pairs of each attribute add to the precision of its coefficients where values are common.
+def _precision_from_pairs(sizes: Sequence[int], pairs: Measured, beliefs: Beliefs) -> NDArray[np.float64]:
+    """The precision that the pairs of each attribute add to its coefficients if values are common.
 
     Nearly independent attributes have r_ij = r_i r_j, so a pair measures r_i with the squared length of r_j.
     """
     shapes = np.asarray(sizes)[pairs.sets]
-    # What a pair tells is blurred by its own interaction, which is not zero but of the expected size.
+    # A pair's own interaction, of the expected size, adds to the noise of this measurement.
     known = 1 / (1 / pairs.precision + beliefs.moment(2) / (shapes - 1).prod(axis=1))
     out = np.zeros(len(sizes))
     for own, other in ((0, 1), (1, 0)):

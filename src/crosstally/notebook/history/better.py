@@ -45,8 +45,8 @@ from crosstally.typing import Floats
 # 95% intervals of new questions hold 95.0, 97.8 and 97.2% after ten answers, the kernel's 95.6, 98.4 and 100%. Fewer
 # were not tried.
 _LEAST = 10
-# Linear answers up to which maximum entropy is tried: more would take minutes, and the kernel has learned by then how
-# attributes go together.
+# Linear answers up to which maximum entropy is tried: more would take minutes, and by then the kernel has learned the
+# associations of attributes.
 _MOST = 1_000
 _MOST_NUMBERS = 20_000_000  # limits time and memory: queries times the cells of their tables
 # Rows of the fit, and sweeps at most. Chosen on 600 ranges of census-9: after 60 sweeps large alphas have not settled,
@@ -93,7 +93,7 @@ class BetterOfBoth:
         total: float | None = None,
         correlated: Sequence[Correlated] = (),
     ) -> None:
-        """Take in all measurements, as ``History`` does. Maximum entropy knows variances only."""
+        """Take in all measurements, as ``History`` does. Maximum entropy uses variances only."""
         self._measured, self._total, self._correlated = tuple(measurements), total, tuple(correlated)
         self.kernel = History(schema, self._measured, total=total, correlated=correlated)
 
@@ -109,7 +109,7 @@ class BetterOfBoth:
         if not new.any() or self._entropy is None:
             return found
         values, errors = self._entropy.estimates(queries, self.kernel.schema)
-        # No answer left out tells how far estimates err on an attribute that nobody asked about: at least the kernel's
+        # Answers left out do not show the error on an attribute without questions: use at least the kernel's
         known = {name for m in self._measured for name in m.query.attributes}
         strange = [not known.issuperset(query.attributes) for query in queries]
         errors = np.where(strange, np.maximum(errors, found.std_errors), errors)
@@ -128,22 +128,22 @@ class BetterOfBoth:
 
     @cached_property
     def _entropy(self) -> _Entropy | None:
-        """Maximum entropy, if it is worth trying, and how far the mixture errs on answers left out."""
+        """Maximum entropy, if it is worth trying, and the error of the mixture on answers left out."""
         linear, shape = self.kernel.linear, self.kernel.schema.shape
         if not (_LEAST <= len(linear) <= _MOST) or self._too_large():
             return None
         random = np.random.default_rng(0)  # the same history gives the same estimates
         posed = problem(self.kernel.schema, self._measured, total=self._total, alpha=1.0)
-        # Every answer has noise of its own, answers to one request too; correlated ones are left out together
+        # Every answer has independent noise, also within one request; correlated ones are left out together
         group = {id(each): -1 - i for i, some in enumerate(self._correlated) for each in some.answers}
         folds = folds_of([group.get(id(each), i) for i, each in enumerate(linear)], FOLDS, random)
         found = held_out(posed, folds, random=random, centred=self._centred)
         answers, noise = (np.array([getattr(m, name) for m in linear], float) for name in ("values", "variance"))
-        told = np.array([bool(m.query.attributes) for m in linear])  # both take the number of rows as given
+        used = np.array([bool(m.query.attributes) for m in linear])  # both take the number of rows as given
         # Past questions are left to the kernel, so that alpha is the best one for new questions alone
         best = int(np.argmin(found.new))
         kernel, entropy = self.kernel.left_out(folds), found.estimates[best]
-        share = share_of(entropy, answers, kernel, np.where(told, noise, math.inf))
+        share = share_of(entropy, answers, kernel, np.where(used, noise, math.inf))
         gaps = kernel + share * (entropy - kernel) - answers
         spreads = posed.size * found.unexplained[best] + self._typical
         ascent = Ascent(posed.with_alpha(found.alphas[best]), _LEARNERS, _TOLERANCE, random)
@@ -153,7 +153,7 @@ class BetterOfBoth:
             ascent.chain.codes,
             posed.size,
             share=share,
-            factor=factor(gaps[told], spreads[told], [m for m, each in zip(linear, told, strict=True) if each]),
+            factor=factor(gaps[used], spreads[used], [m for m, is_used in zip(linear, used, strict=True) if is_used]),
             typical=self._typical,
             unexplained=Unexplained(ascent.chain.codes, posed.constraints, shape, centred=self._centred),
         )

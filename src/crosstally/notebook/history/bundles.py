@@ -31,7 +31,7 @@ Positions = tuple[int, ...]
 class QueryGroup:
     """Queries about the same attributes: for each query a table of what one row in each cell adds.
 
-    ``rows`` says where each query stands among all queries of its batch.
+    ``rows`` has the position of each query in its batch.
     """
 
     positions: Positions

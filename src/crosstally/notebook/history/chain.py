@@ -32,7 +32,7 @@ _KEPT_PRIOR = 0.2
 class CellsOf:
     """The cells of some attributes: combinations of classes of their values (``constraints``).
 
-    ``number`` is how many there are; ``shifts`` has for each attribute what each of its values adds to the number of
+    ``number`` is how many there are; ``shifts`` has for each attribute what each of its values adds to the index of
     the cell.
 
     >>> cells = CellsOf((0, 2), (np.array([0, 1]), np.array([0, 0, 1])))
@@ -144,7 +144,7 @@ def _moves(
 
 
 def _proposals(prior: Prior) -> Floats:
-    """For each value of each attribute how likely it stands for itself, and what else it stands for (alias method)."""
+    """The tables of the alias method for each value of each attribute: its own probability, and its alias."""
     out = np.zeros((len(prior.probabilities), max(map(len, prior.probabilities)), 2))
     for k, probabilities in enumerate(prior.probabilities):
         n = len(probabilities)

@@ -73,7 +73,7 @@ def _along(table: Floats, matrices: Sequence[Floats | None]) -> Floats:
         if axis == table.ndim - 1:
             table = table @ matrix
         else:
-            # The axis in the middle of three: what is before it, itself, what is behind it
+            # As three axes: those before it, itself, those after it
             stacked = table.reshape(-1, table.shape[axis], math.prod(table.shape[axis + 1 :]))
             table = (matrix.T @ stacked).reshape(table.shape)
     return table
@@ -95,9 +95,9 @@ class CovarianceModel:
 
         Args:
             batch: The queries.
-            prior: What is believed about the rows.
+            prior: The prior of the rows.
             known: Parts to leave out: the total, where it is public.
-            plain: Parts whose numbers all have the same variance, whatever is learned about their attributes.
+            plain: Parts whose numbers all have the same variance, regardless of their attributes' matrices.
             errors: Errors that some of the answers share. Each group is a part (-1,), (-2,), ... of low rank.
         """
         self.batch, self.prior = batch, prior
@@ -118,7 +118,7 @@ class CovarianceModel:
         for i in range(len(batch.bundles)):
             groups.setdefault(owner[i], []).append(i)
         self.blocks = tuple(np.concatenate([batch.bundles[i].rows for i in group]) for group in groups.values())
-        # places[i] is where query i stands within its own block
+        # places[i] is the position of query i within its own block
         places = np.empty(batch.size, np.intp)
         for rows in self.blocks:
             places[rows] = np.arange(len(rows))
@@ -167,7 +167,7 @@ class CovarianceModel:
 
     @property
     def numbers(self) -> int:
-        """How many numbers the parts of all queries have."""
+        """The number of numbers in the parts of all queries."""
         return sum(each.features.size for inside in (self.shared, *self.inside) for each in inside)
 
     def features(self, bundle: QueryGroup, part: Positions) -> Floats:
@@ -175,7 +175,7 @@ class CovarianceModel:
         return self._loaded_features(projected(bundle, part, self.prior), part, self.loadings)
 
     def all_features(self, bundle: QueryGroup, *, known: Sequence[Positions] = ()) -> Features:
-        """The features of each query of a bundle, for all its parts but those that are known."""
+        """The features of each query of a bundle, for all its unknown parts."""
         return {part: self.features(bundle, part) for part in parts_of(bundle.positions) if part not in known}
 
     def _loaded_features(self, features: Floats, part: Positions, matrices: Mapping[int, Floats]) -> Floats:
@@ -304,7 +304,7 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Floats:
-        """A^-1 a: how much each past answer counts."""
+        """A^-1 a: the weight of each past answer."""
         return self.inverse_times(self.past.answers)
 
     @cached_property
@@ -372,14 +372,14 @@ class Posterior:
         return -0.5 * (self._log_determinant + float(self.past.answers @ self.weights))
 
     def with_answers(self, answers: Floats) -> Posterior:
-        """The same factors with other answers."""
+        """The same factors with different answers."""
         other = copy(self)
-        for name in ("weights", "coefficients", "_numbers"):  # all that depends on answers; the factors do not
+        for name in ("weights", "coefficients", "_numbers"):  # only these depend on answers
             other.__dict__.pop(name, None)
         other.past = NoisyAnswers(answers, noise=self.past.noise)
         return other
 
-    # What past answers say about other queries
+    # Estimates of other queries
 
     @cached_property
     def _numbers(self) -> dict[Positions, Floats]:
@@ -427,13 +427,13 @@ class Posterior:
     def errors_of(self, features: Features, unseen: Variances) -> Floats:
         """The expected squared errors of queries that are given by the features of all their parts.
 
-        Given the low-rank parts, those of a block are left with what its answers do not explain; what is not known of
-        the low-rank parts comes on top. Nothing large is subtracted.
+        Given the low-rank parts, a block's parts have the variance that its answers do not explain; the uncertainty of
+        the low-rank parts is added. Nothing large is subtracted.
         """
         from scipy.linalg import cho_solve, solve_triangular
 
         # ``own`` is the variance before any answer, ``left`` that after the answers of the query's blocks given L;
-        # ``low_rank`` becomes the query's row of L less what the blocks explain of it, g; g' M^-1 g comes on top.
+        # ``low_rank`` becomes the query's row of L less what the blocks explain of it, g; g' M^-1 g is added.
         number = len(next(iter(features.values())))
         own = np.zeros(number)
         low_rank = np.zeros((number, self.scaled.shape[1]))

@@ -39,12 +39,12 @@ SOFT = 4.0
 """c of the softness k = c (b / n) / beta: differences up to c scales of the noise cost their square, larger ones their
 size (Huber's penalty).
 
-The paper's penalty is the absolute difference alone, c = 0: then most answers are met exactly, noise and all, and the
-weights of overlapping answers are hardly determined. Chosen on census-9 and generated rows, among 0, 1, 4 and 16: with
-0 rows are no better for past questions than the raw answers, and weights often do not settle; between 1 and 16 the
-errors of new questions differ by less than 5% at their best alpha.
+The paper's penalty is the absolute difference alone, c = 0: then most answers are fitted exactly, including noise, and
+the weights of overlapping answers are hardly determined. Chosen on census-9 and generated rows, among 0, 1, 4 and 16:
+with 0 rows are no better for past questions than the raw answers, and weights often do not converge; between 1 and 16
+the errors of new questions differ by less than 5% at their best alpha.
 """
-_ROUNDS = 4  # corrections of negative cells, each made consistent again. Chosen; more rounds leave less below zero
+_ROUNDS = 4  # rounds of correcting negative cells and making tables consistent. Chosen; more leave less below zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +53,8 @@ class Constraints:
 
     ``noise`` is the scale of the noise in each target, b / n. ``tables`` has a line for each query with what a row in
     each cell adds; None when the queries are the cells. ``classes`` has for each attribute the class of each value
-    (see the module); none are given where every value is a class. ``rows`` says which of the linear answers they are,
-    in the order of the history; none are for tables.
+    (see the module); none are given where every value is a class. ``rows`` has their positions among the linear
+    answers of the history; None for tables.
     """
 
     positions: Positions
@@ -128,7 +128,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Everything that the maximum entropy model is made of: constraints, prior, and about how many rows there are."""
+    """The maximum entropy model: constraints, prior, and the approximate number of rows."""
 
     schema: Schema
     constraints: tuple[Constraints, ...]
@@ -137,23 +137,23 @@ class Problem:
     size: float
 
     def with_alpha(self, alpha: float) -> Problem:
-        """The same with other bounds: alpha over the scale of each target's noise."""
+        """The same with different bounds: alpha over the scale of each target's noise."""
         return replace(self, constraints=tuple(replace(c, bounds=alpha / c.noise) for c in self.constraints))
 
     def answers(self, marks: NDArray[np.bool_]) -> Problem:
-        """The same with those linear answers only that are marked, and all tables."""
+        """The same with only the marked linear answers, and all tables."""
         kept = [c if c.tables is None else c.chosen(marks[c.rows]) for c in self.constraints]
         return replace(self, constraints=tuple(c for c in kept if c.targets.size))
 
 
 def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float | None, alpha: float) -> Problem:
-    """The maximum entropy problem that raw measurements of any kind pose.
+    """The maximum entropy problem of raw measurements of any kind.
 
     Args:
-        schema: What they are about.
+        schema: Their schema.
         measurements: Tables, contrasts and linear answers, as they were drawn.
         total: The number of rows, where that is public.
-        alpha: How much the answers count against the entropy.
+        alpha: The weight of the answers relative to the entropy.
     """
     if not is_number(alpha) or not 0 < alpha < math.inf:
         raise QueryError(f"alpha must be a positive number, got {alpha!r}")
@@ -172,8 +172,8 @@ def problem(schema: Schema, measurements: Iterable[Measurement], *, total: float
 def _consistent(schema: Schema, tables: Sequence[Measurement], total: float | None) -> Estimate:
     """The least squares estimate of all raw tables, almost without negative cells, so that some distribution is near.
 
-    Cells that are negative cannot be met. Left as they are, weights drift without end and what the cells of one large
-    table cannot have is taken from all other tables.
+    Negative cells cannot be fitted. Uncorrected, their weights diverge, and the misfit of one large table distorts all
+    other tables.
     """
     if not tables and total is None:
         return combine(schema, tables)
@@ -198,7 +198,7 @@ def _of_answers(schema: Schema, linear: Sequence[Measurement], size: float, alph
         cells = math.prod(schema.shape[p] for p in bundle.positions)
         if cells > MAX_CELLS:
             raise TooManyCellsError(f"a question must be over at most {MAX_CELLS:,} cells, got {cells:,}")
-        if bundle.positions:  # one about no attribute asks for the number of rows, which is not the distribution's
+        if bundle.positions:  # without attributes a query asks for the number of rows, not a share
             tables, classes = _in_classes(bundle.tables)
             own = noise[bundle.rows]
             yield Constraints(

@@ -40,13 +40,13 @@ class Correlated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedErrors:
-    """Which of the past answers share errors, and how much of each they have: ``columns`` is G, a row for an answer."""
+    """The past answers that share errors, and their coefficients: ``columns`` is G, a row for an answer."""
 
     rows: NDArray[np.intp]
     columns: Floats
 
     def chosen(self, marks: NDArray[np.bool_]) -> SharedErrors:
-        """Those of the answers that are marked, numbered among all that are."""
+        """The marked answers, renumbered."""
         kept = marks[self.rows]
         return SharedErrors((np.cumsum(marks) - 1)[self.rows[kept]], self.columns[kept])
 

@@ -1,4 +1,4 @@
-"""How far estimates of new questions are from the truth: a law with one number, learned from answers left out.
+"""The error of estimates of new questions: a distribution with one parameter, learned from answers left out.
 
 Maximum entropy has a distribution p of rows, and ln p differs from the truth by some function g of a row. To first
 order the answer to a question f, over n rows, is then wrong by n Cov_p(f, g). Past answers determine g along the past
@@ -9,8 +9,8 @@ past questions this is u times the derivative of the count by its log odds, n p 
     error = c (n r(f) / |f| + t) x S,      S from Student's law with 3 degrees of freedom,
 
 where |f| is the most that a row can add (1 for a count; twice f has twice the error), and t is the standard deviation
-of the noise of a typical answer: smaller counts cannot be told from zero. The error bar of the kernel method says how
-much is known about a question, but not that small counts have small errors, and not how far maximum entropy errs.
+of the noise of a typical answer: smaller counts cannot be distinguished from zero. The error bar of the kernel method
+says how much is known about a question, but not that small counts have small errors or how far maximum entropy errs.
 
 The factor c is the most likely one for the differences between answers and their estimates from other answers
 (``held_out``). Such a difference is the error plus the answer's own noise, whose law is known: its likelihood is the
@@ -33,23 +33,23 @@ from crosstally.notebook.history.newton import MOST_QUERIES
 from crosstally.typing import Floats
 
 FREEDOM = 3.0
-"""The degrees of freedom of Student's law.
+"""The degrees of freedom of Student's distribution.
 
 Chosen on FARS-16, ACS and a generated census (lab/evidence/intervals.md): 2, 3 and 4 fit new questions about as well,
 and 95% intervals hold 96.7, 95.6 and 95.1% of them.
 """
 DEVIATION = math.sqrt(FREEDOM / (FREEDOM - 2))
-"""The standard deviation of Student's law."""
-# Added to the variance of each past question, at most 1/4 for a count: similar questions explain each other less than
-# wholly, since g need not be linear in them. Chosen on the same tables: 0.01 to 0.05 make no difference. With 0.001,
-# 94.6, 95.6 and 96.6% hold of one, two and three attributes (27 histories), with this 96.1, 95.1 and 95.7%.
+"""The standard deviation of Student's distribution."""
+# Added to the variance of each past question, at most 1/4 for a count: similar questions do not explain each other
+# completely, since g need not be linear in them. Chosen on the same tables: 0.01 to 0.05 make no difference. With
+# 0.001, 94.6, 95.6 and 96.6% hold of one, two and three attributes (27 histories), with this 96.1, 95.1 and 95.7%.
 _RIDGE = 0.02
-# Rows that variances are computed from: a share of 0.1% is known to half of itself. More take longer.
+# Rows that variances are computed from: a share of 0.1% has a relative error of one half. More take longer.
 _ROWS = 5_000
 # The standard deviation of ln c about 0 (log odds wrong by 1). Chosen: from 20 answers on, half or twice as much
 # makes no difference to coverage.
 _BELIEF = 1.0
-_NODES = 41  # quantiles of the noise: neighbours are closer than the least error that can be told from it
+_NODES = 41  # quantiles of the noise: neighbours are closer than the smallest error distinguishable from it
 
 
 class Unexplained:
@@ -62,10 +62,10 @@ class Unexplained:
 
         Args:
             rows: From the maximum entropy distribution.
-            past: The questions that it was fitted to.
+            past: The questions it was fitted to.
             shape: The number of values of each attribute.
-            centred: Whether the number of rows is known. If not, squares take the place of variances: what all rows
-                have in common may be wrong too.
+            centred: Whether the number of rows is known. If not, squares replace variances: the common part of
+                all rows may be wrong too.
         """
         self._rows, self._centred = rows[:: max(len(rows) // _ROWS, 1)], centred
         if sum(each.targets.size for each in past) > MOST_QUERIES:  # then the cells of tables are left out
@@ -81,7 +81,7 @@ class Unexplained:
     def of(self, cells: CellsOf, tables: Floats) -> Floats:
         """r(f) / |f| of questions about the same attributes; a line of ``tables`` is what a row in each cell adds.
 
-        One row more counts as unexplained: a smaller share cannot be told from zero.
+        One row more counts as unexplained: a smaller share cannot be distinguished from zero.
         """
         values, most = self._values(cells, tables)
         products = np.asarray(self._past.T @ values, np.float64) / len(self._rows)
@@ -89,7 +89,7 @@ class Unexplained:
         return np.asarray(most * (np.maximum(np.square(values).mean(axis=0) - explained, 0.0) + 1 / len(self._rows)))
 
     def _values(self, cells: CellsOf, tables: Floats) -> tuple[NDArray[np.float32], Floats]:
-        """What each row adds to each question, over the most that a row can add; and that."""
+        """The contribution of each row to each question, divided by the largest possible one; and the latter."""
         most = np.abs(tables).max(axis=1)
         values = (tables / np.where(most > 0, most, 1.0)[:, None]).astype(np.float32).T[cells.of(self._rows)]
         return values - values.mean(axis=0) if self._centred else values, most

@@ -5,10 +5,8 @@ then independent between folds, so the mean of (answer - estimate without its fo
 estimates the mean squared error of new questions (EDBT 2012, theorem 4). The error of past questions, which were used,
 is Stein's estimate (``Ascent.past_error``).
 
-Choose a single alpha from noisy answers: by cross-validation, leave-one-out, or Stein's estimate.
-
-Each method estimates the mean squared error for an alpha. Where estimates are compared with answers that they did not
-use, the variance of the answers' noise is subtracted (EDBT 2012, theorem 4).
+A single alpha is chosen by cross-validation, leave-one-out, or Stein's estimate: each estimates the mean squared error
+for an alpha, and the first two subtract the variance of the answers' noise as above.
 """
 
 from __future__ import annotations
@@ -29,17 +27,17 @@ from crosstally.notebook.history.newton import Ascent
 from crosstally.typing import Floats
 
 FOLDS = 5
-"""As in section 5.1 of the paper. More cost their number and leave less out."""
+"""As in section 5.1 of the paper. Time grows with the number of folds, and more leave less out."""
 LEAST = 20
-"""Linear answers from which on anything is chosen by them: a fold of fewer than four tells little."""
+"""The least number of linear answers for cross-validation: a fold of fewer than four says little."""
 STRENGTHS = (1.0, 4.0, 16.0)
 """The bounds on weights that are tried, for an answer with the median noise.
 
 The weight of answer i is at most alpha / b_i, b_i the scale of its noise as a share of the rows; alpha is one of these
 numbers times the median of all b_i.
 
-A weight of 1 moves the odds of a row by 2.7, one of 16 by ten million: between them lies all from little trust to
-answers that are met nearly exactly. Errors are flat about the best: on the census those of 5 and 16 differ
+A weight of 1 moves the odds of a row by 2.7, one of 16 by ten million: the range from little trust to nearly exactly
+fitted answers. Errors are flat about the best: on the census those of 5 and 16 differ
 by 5% at most.
 """
 _LEARNERS = 10_000  # rows for each fold: a share has a standard error below 0.5%, less over several sweeps
@@ -78,12 +76,12 @@ def squared_error(answers: Floats, estimates: Floats, noise: Floats) -> float:
     """The mean squared error of estimates that did not use the answers, minus the noise variance (theorem 4).
 
     Answers with more noise than most count less: by 1 over its variance plus the median one; those of infinite variance
-    count for nothing.
+    have no weight.
     """
-    told = np.isfinite(noise)
-    noise = noise[told]
+    finite = np.isfinite(noise)
+    noise = noise[finite]
     counts = 1 / (noise + np.median(noise))
-    return float(((answers - estimates)[told] ** 2 - noise) @ counts / counts.sum())
+    return float(((answers - estimates)[finite] ** 2 - noise) @ counts / counts.sum())
 
 
 def share_of(other: Floats, answers: Floats, estimates: Floats, noise: Floats) -> float:
@@ -94,8 +92,8 @@ def share_of(other: Floats, answers: Floats, estimates: Floats, noise: Floats) -
     >>> share_of(np.array([3.0, 5.0]), np.array([2.0, 4.0]), np.array([1.0, 3.0]), np.ones(2))
     0.5
     """
-    told = np.isfinite(noise)
-    counts = told / (np.where(told, noise, 0.0) + np.median(noise[told]))
+    finite = np.isfinite(noise)
+    counts = finite / (np.where(finite, noise, 0.0) + np.median(noise[finite]))
     between = other - estimates
     square = float(counts @ between**2)
     return min(max(float(counts @ ((answers - estimates) * between)) / square, 0.0), 1.0) if square else 0.0
@@ -118,14 +116,14 @@ def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Gener
     Args:
         posed: The problem with all answers.
         folds: The fold of each answer; answers that share noise are in the same.
-        random: Where rows come from; this has nothing to do with privacy.
+        random: The random generator for rows; it has no role in privacy.
         centred: Whether the number of rows is known.
     """
     linear = [each for each in posed.constraints if len(each.rows)]
     answers, noise = (
         np.zeros(len(folds)),
         np.full(len(folds), math.inf),
-    )  # what says nothing of a row counts for nothing
+    )  # answers that do not depend on a row have no weight
     for each in linear:
         answers[each.rows] = posed.size * each.targets
         noise[each.rows] = 2 * (posed.size * each.noise) ** 2
@@ -155,7 +153,7 @@ def held_out(posed: Problem, folds: NDArray[np.intp], *, random: np.random.Gener
 
 
 def best_of(errors: Floats, past: Floats, noise: Floats) -> int:
-    """Which alpha is best for past questions among those that are about as good as any for new ones.
+    """The best alpha for past questions among those about as good as the best for new ones.
 
     An estimated error below the standard error that noise alone gives it, which may be below zero, counts as that one:
     sqrt(sum of 5 (counts_i noise_i)^2) / (sum of counts), with the counts of ``squared_error``.
@@ -168,9 +166,9 @@ def best_of(errors: Floats, past: Floats, noise: Floats) -> int:
         past: That of past questions.
         noise: The noise variance of each answer.
     """
-    told = noise[np.isfinite(noise)]
-    counts = 1 / (told + np.median(told))
-    least = math.sqrt(_VARIANCE_OF_SQUARES) * float(np.linalg.norm(counts * told)) / counts.sum()
+    finite = noise[np.isfinite(noise)]
+    counts = 1 / (finite + np.median(finite))
+    least = math.sqrt(_VARIANCE_OF_SQUARES) * float(np.linalg.norm(counts * finite)) / counts.sum()
     roots = np.sqrt(np.maximum(errors, least))
     near = np.flatnonzero(roots <= _NEAR * roots.min())
     return int(near[np.argmin(past[near])])

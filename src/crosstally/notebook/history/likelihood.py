@@ -18,9 +18,8 @@ be 1 with a spread of 3 is expected to be smaller by 2 log(9) / 9 / 9:
 >>> shown, round(expected, 4)
 (0.0, 0.0543)
 
-Replace answers with Laplace noise by equivalent normal ones: expectation propagation.
-
-Many answers with Laplace noise contain more information than their variance shows: outliers should count less, as in a
+Answers with Laplace noise are replaced by equivalent normal ones (expectation propagation). Many answers with Laplace
+noise contain more information than their variance shows: outliers should count less, as in a
 median. For each answer, the estimate from all other answers and its variance (in closed form) is the prior of the true
 value. With the exact distribution of the noise this gives a posterior mean and variance. The normal answer that gives
 the same two replaces the Laplace answer.
@@ -39,8 +38,8 @@ from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.loadings import Mixture, moved
 from crosstally.typing import Floats
 
-_DAMPING = 0.7  # the part of a step of expectation propagation that is taken. Chosen: whole steps may swing to and fro
-# The widest normal answer in place of a Laplace one, in squared scales: one that says nothing, and stays finite.
+_DAMPING = 0.7  # the damping of expectation propagation. Chosen: full steps may oscillate
+# The largest variance of a normal answer in place of a Laplace one, in squared scales: uninformative but finite.
 _WIDEST = 1e8
 # Below this many standard deviations the tail of the normal law is taken from its series: the quotient underflows.
 _FAR = -50.0
@@ -83,7 +82,7 @@ def replaced(solution: Posterior, answers: Floats, scales: Floats) -> NoisyAnswe
 
     Args:
         solution: Of the normal answers so far.
-        answers: As they were drawn, less what is known of them.
+        answers: The drawn answers minus their known part.
         scales: The scale of each answer's Laplace noise; 0 where the noise is normal.
     """
     past = solution.past
@@ -122,7 +121,7 @@ class VariancePrior:
     spread: float = 3.0
 
     def pulls(self, variance: float) -> tuple[float, float]:
-        """What the belief adds to what answers show and to what the model expects."""
+        """What the prior adds to the shown and to the expected side."""
         pull = 2 * math.log(variance / self.variance) / self.spread**2 / variance
         return max(-pull, 0.0), max(pull, 0.0)
 
@@ -139,7 +138,7 @@ class LikelihoodFit:
 
 
 class _Learner:
-    """Past answers and what is learned of them so far."""
+    """Past answers and the current fit."""
 
     def __init__(
         self, past: NoisyAnswers, *, scales: Floats, fixed: Mapping[Positions, float], belief: VariancePrior
@@ -171,7 +170,7 @@ def fit(
     ``scales`` is the scale of each answer's Laplace noise, 0 where the noise is normal.
     """
     learner = _Learner(past, scales=scales, fixed=fixed, belief=belief)
-    # All variances start at what is believed of them
+    # All variances start at their prior
     learner.variances = {part: fixed.get(part, belief.variance) for part in structure.parts}
     mixture = Mixture(structure)
     if mixture.matrices:
@@ -210,7 +209,7 @@ def _step(solution: Posterior, fixed: Mapping[Positions, float], belief: Varianc
     for part, (shown, expected) in statistics(solution).items():
         if part not in fixed:
             more, less = belief.pulls(found[part])
-            rest = _REST / found[part]  # the same on both sides: where nothing is shown or expected nothing moves far
+            rest = _REST / found[part]  # the same on both sides: if nothing is shown or expected, variances hardly move
             found[part] *= ((shown + more + rest) / (expected + less + rest)) ** _POWER
     return found
 
@@ -242,7 +241,7 @@ def statistics(solution: Posterior) -> dict[Positions, tuple[float, float]]:
 
 
 def information(solution: Posterior) -> dict[Positions, float]:
-    """For each part how much the answers say about its variance, as an equivalent number of exactly known numbers.
+    """For each part the information about its variance, as an equivalent number of exactly known numbers.
 
     Half of it is the Fisher information of the logarithm of the variance, trace((A^-1 K v)^2) / 2.
     """

@@ -32,10 +32,10 @@ import numpy as np
 from crosstally.notebook.history.components import CovarianceModel, Posterior
 from crosstally.typing import Floats
 
-# How far neighbours are alike: by e after this share of rows. Chosen; the answers say how much of it there is.
+# The correlation length of neighbours, as a share of rows. Chosen; the answers determine the weight of this matrix.
 _REACH = 0.3
-# The belief in even shares counts as this many answers. A larger number keeps a short history from trusting the order
-# of labels.
+# The prior of equal shares has the weight of this many answers. A larger number keeps a short history from trusting the
+# order of labels.
 _EVEN = 2.0
 _LARGEST = 400  # limits time: values of an attribute up to which its matrix is learned. Each step takes the cube
 _MOST_NUMBERS = 10_000_000  # limits time: longer histories learn no matrices; every cell deviates independently
@@ -55,7 +55,7 @@ def ordered_covariance(probabilities: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What answers show of an attribute's matrix, and what the model expects; both seen from its root."""
+    """The shown and expected sides for an attribute's matrix, both in the coordinates of its root."""
 
     shown: Floats
     _: KW_ONLY
@@ -109,7 +109,7 @@ class Mixture:
         return {a: np.asarray(np.tensordot(self._shares[a], kinds, 1)) for a, kinds in self._kinds.items()}
 
     def learn(self, solution: Posterior) -> None:
-        """Shares times what is shown over what is expected; a belief in even shares counts as two answers."""
+        """Shares times what is shown over what is expected; a prior of equal shares has the weight of two answers."""
         for a, found in evidence(solution).items():
             seen = [_seen(kind, solution.structure.loadings[a]) for kind in self._kinds[a]]
             shown, expected = (np.array([(x * each).sum() for x in seen]) for each in (found.shown, found.expected))
@@ -131,12 +131,12 @@ def moved(solution: Posterior, first: Mapping[int, Floats]) -> dict[int, Floats]
         # A belief worth ``size`` answers: the identity on the side of what is expected, the first matrix on the other
         step = _between(found.shown + size * _seen(first[a], root), found.expected + size * np.eye(size))
         matrix = root @ step @ root.T
-        out[a] = matrix * (size / np.trace(matrix))  # how much is for the variances to say, which directions is for C
+        out[a] = matrix * (size / np.trace(matrix))  # the variances determine the size, C the directions
     return out
 
 
 def _seen(matrix: Floats, root: Floats) -> Floats:
-    """A matrix in the coordinates of the root of another; the identity if both are equal."""
+    """A matrix in the coordinates of the root of a second one; the identity if both are equal."""
     from scipy.linalg import solve_triangular
 
     # R^-1 matrix R'^-1, one side after the other

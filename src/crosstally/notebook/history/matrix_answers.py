@@ -26,7 +26,7 @@ def answers_of_matrices(schema: Schema, measurements: Iterable[Measurement]) -> 
             break
         try:
             out.extend(_answers(schema, measurement))
-        except QueryError:  # whole numbers that are too large for one answer
+        except QueryError:  # integers that are too large for one answer
             continue
     return tuple(out)
 
@@ -35,7 +35,7 @@ def _answers(schema: Schema, measurement: Measurement) -> Iterator[Measurement]:
     query = measurement.query
     rows = [[tuple(row) for row in axis.tolist()] for axis in query.matrices_along(schema)]
     for own, value in zip(product(*rows), measurement.values.ravel().tolist(), strict=True):
-        if math.prod(max(map(abs, row)) for row in own) == 0:  # a row of zeros says nothing
+        if math.prod(max(map(abs, row)) for row in own) == 0:  # a row of zeros has no information
             continue
         linear = Linear((Term(1, tuple(zip(query.attributes, own, strict=True))),))
         linear.shape(schema)

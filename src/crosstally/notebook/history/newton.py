@@ -1,13 +1,21 @@
-"""Newton steps towards the maximum entropy weights, with the Hessian estimated from a sample of the rows.
+"""Stochastic ascent to the maximum entropy weights: sample rows under the weights, update the weights from the rows.
 
-Rows have the law p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w), with a weight w_i for each of m queries f_i, all
-constraints side by side; pi_i is the target of f_i, its noisy answer over the number of people. Maximised is the dual
+There are m queries f_i, of all constraints; pi_i is the target of f_i (its noisy answer over the number of people),
+beta_i the bound on its weight w_i and k_i its softness (``constraints``). The problem is
 
-    w . pi - ln Z(w) - sum_i k_i w_i^2 / 2      over |w_i| <= beta_i      (k_i the softness, ``constraints``).
+    primal   min over p of  KL(p | prior) + sum_i penalty_i(pi_i - p[f_i])      (Huber's penalty: ``_judged``),
+    dual     max over |w_i| <= beta_i of  w . pi - ln Z(w) - sum_i k_i w_i^2 / 2,
 
-Its gradient is g = pi - p[f] - k w, p[f] the means of the queries over the sampled rows; its Hessian is -(C + K), with
-C (m, m) the covariance of the queries over the rows and K = diag(k). Overlapping questions make C badly conditioned,
-and steps along the gradient need as many sweeps as its condition number. A step d here maximises g . d - d' H d / 2
+and the optimum is p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w). Every sweep over the rows gives the means p[f_i],
+and so the gradient g = pi - p[f] - k w. Linear answers overlap, so Newton steps update their weights, together with
+those of tables if there are any, up to ``MOST_QUERIES`` numbers. The cells of tables hardly overlap: if there are only
+tables, and for longer histories, each weight moves by its own gradient, divided by the largest of the variance of its
+query, its target (cells of tables) and its noise scale plus one row, and by the overlap of all queries (``_overlap``).
+The penalty is then the paper's, beta_i |difference|: all k_i are 0.
+
+**Newton steps.** The Hessian is -(C + K), with C (m, m) the covariance of the queries over the rows and K = diag(k).
+Overlapping questions make C badly conditioned, and steps along the gradient need as many sweeps as its condition
+number. A Newton step d maximises g . d - d' H d / 2
 within the box |w + d| <= beta, |d_i| <= 2 (``_LONGEST``), nearly, by L-BFGS-B from zero, where
 
     H = C + K + 0.01 diag(C_ii + b_i),      C from a few thousand of the rows,      b_i the noise scale of pi_i.
@@ -15,20 +23,6 @@ within the box |w + d| <= beta, |d_i| <= 2 (``_LONGEST``), nearly, by L-BFGS-B f
 d' C d is about twice the divergence between the distributions before and after the step. After a small step the sampled
 rows adapt within a sweep or two, so steps are shortened so that the root of d' C d is at most ``_TRUST`` times the root
 of the number of attributes (each attribute moves separately).
-
-Stochastic ascent to the maximum entropy weights: sample rows under the weights, update the weights from the rows.
-
-With pi_i the target of query f_i, beta_i the bound on its weight w_i and k_i its softness (``constraints``),
-
-    primal   min over p of  KL(p | prior) + sum_i penalty_i(pi_i - p[f_i])      (Huber's penalty: ``_judged``),
-    dual     max over |w_i| <= beta_i of  w . pi - ln Z(w) - sum_i k_i w_i^2 / 2,
-
-and the optimum is p(row) = prior(row) exp(sum_i w_i f_i(row)) / Z(w). Every sweep over the rows gives the means p[f_i],
-and so the gradient pi - p[f] - k w. Linear answers overlap, so Newton's method (``newton``) updates their weights,
-together with those of tables if there are any, up to ``MOST_QUERIES`` numbers. The cells of tables hardly overlap: if
-there are only tables, and for longer histories, each weight moves by its own gradient, divided by the largest of the
-variance of its query, its target (cells of tables) and its noise scale plus one row, and by the overlap of all queries
-(``_overlap``). The penalty is then the paper's, beta_i |difference|: all k_i are 0.
 """
 
 from __future__ import annotations
@@ -44,24 +38,24 @@ from crosstally.notebook.history.chain import Chain
 from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.typing import Floats
 
-# A guard of time: queries up to which C, (m, m), is computed. 1,500 take about a second for each fresh C.
+# Limits time: queries up to which C, (m, m), is computed. 1,500 take about a second for each fresh C.
 MOST_QUERIES = 1_500
-# Rows that C is computed from, at least, and for each query: fewer make C singular, more cost their number.
+# Rows that C is computed from, at least, and for each query: fewer make C singular, more take longer.
 _ROWS, _ROWS_EACH = 4_000, 10
-_AGAIN = 2  # steps for which C is kept: a fresh one costs as much as a few sweeps; if C is kept for 4, weights swing
+_AGAIN = 2  # steps for which C is kept: a new one costs as much as a few sweeps; with 4, weights oscillate
 _SWEEPS = 2  # sweeps before each step: rows follow the weights, and means are over both. Chosen; 1 is less steady
 # The largest root of d' C d, over that of the number of attributes. Chosen on the census, where 600 ranges do not
-# settle with twice as much.
+# converge with twice as much.
 _TRUST = 0.08
-_RIDGE = 0.01  # of diag(C_ii + b_i), added to C: as much as C's own sample is unsure of
+_RIDGE = 0.01  # of diag(C_ii + b_i), added to C: about the sampling error of C
 # The longest step of one weight: cells that no row of the sample is in have no curvature to hold them. Chosen.
 _LONGEST = 2.0
-_ARRIVED = 0.9  # the part of a bound from which on a weight that goes there is there
+_ARRIVED = 0.9  # a weight that moves towards its bound and is beyond this part of it is set to the bound
 _SOLVER_STEPS = 60  # of the inner program: it need not be solved to the end, the next step goes on from it
 
 
 class Newton:
-    """Steps for all queries of a problem together."""
+    """Joint steps for all queries of a problem."""
 
     def __init__(self, constraints: Sequence[Constraints], chain: Chain) -> None:
         self.constraints, self._chain = constraints, chain
@@ -79,7 +73,7 @@ class Newton:
         return self._steps > 0
 
     def moved(self, weights: Sequence[Floats], means: Sequence[Floats], part: float) -> list[Floats]:
-        """The weights after one more sweep: every second one ends with a step, of which this part is taken."""
+        """The weights after one more sweep: every second one ends with a step, multiplied by ``part``."""
         self._sums += np.concatenate(means)
         self._sweeps += 1
         if self._sweeps < _SWEEPS:
@@ -130,8 +124,8 @@ class Newton:
 
         Inside its bounds a query is at its target less its softness times its weight; at a bound it is at ``means``.
         Solved with C + 0.01 diag(C_ii + b_i), without K: a step d moves the means of the rows by about C d. The box is
-        part of the problem and not put on afterwards: cells that no row is in have steps without end, and cutting these
-        alone would turn the others away from where they lead together.
+        part of the problem and not put on afterwards: empty cells have unbounded steps, and clipping only these would
+        change the joint direction.
         """
         meant = self._targets - self._softness * np.concatenate(weights)
         gap = np.where(self._free(weights), meant, np.concatenate(means)) - np.concatenate(now)
@@ -140,7 +134,7 @@ class Newton:
         return np.split(step * self._cut(step, 1.0), self._ends)
 
     def _cut(self, step: Floats, part: float) -> float:
-        """By what a step is multiplied, so that the rows can follow it."""
+        """The factor of a step, so that the rows can adapt to it."""
         divergence = part * math.sqrt(max(float(step @ self._covariance @ step), 0.0))
         most = _TRUST * math.sqrt(self._chain.codes.shape[1])
         return part * min(1.0, most / divergence) if divergence else part
@@ -180,7 +174,7 @@ class Newton:
 # Sweeps over which means are averaged before they are judged: single sweeps differ by the noise of the sample.
 WINDOW = 10
 # Parts of the sweeps that are spent with narrower bounds first, and these as parts of the bounds: weights that may be
-# large from the start swing. Chosen on the census.
+# large from the start oscillate. Chosen on the census.
 _WIDENED = ((0.15, 0.1), (0.15, 0.3))
 _PARTS = 20  # of the rows that move one after the other at the end. More come nearer to the means
 # How strongly a twentieth of the rows makes up for what all of them miss. 20 would be all of it; chosen below that.
@@ -234,8 +228,8 @@ class Ascent:
     def settle(self) -> None:
         """Move the rows once more, a few at a time, each time so that the means of all rows come nearer to the optimum.
 
-        Rows that are drawn each by itself miss the means by the error of a sample. Here those that move next make up
-        for what the others miss.
+        Independently drawn rows miss the means by a sampling error. Here the rows that move next compensate for the
+        error of the others.
         """
         if self._newton is None or not self._newton.ready:
             return
@@ -265,7 +259,7 @@ class Ascent:
         return float(np.mean(np.concatenate(found)))
 
     def walk(self, sweeps: int) -> Iterator[NDArray[np.int32]]:
-        """The rows after each of some sweeps with the weights as they are."""
+        """The rows after each of some sweeps with fixed weights."""
         for _ in range(sweeps):
             self._sweep()
             yield self.chain.codes

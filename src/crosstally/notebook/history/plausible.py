@@ -47,13 +47,13 @@ _STEPS = 20  # limits time: steps end when they have settled (below)
 _SETTLED = 0.05  # in logarithms of variances: 5% of a variance changes an error bar by less than 3%
 # The step of the grid of levels, in logarithms. Smaller steps change little beside a spread of 2, and take longer.
 _GRID = 1.5
-_LEAST = 0.02  # points this much less likely than the best one are left out, and nothing beyond them is looked at
+_LEAST = 0.02  # points this much less likely than the best one are left out, and so are points beyond them
 _MOST_POINTS = 60  # limits time: each point is a fit of all answers
 # If this many answers inform a level, it is known to about 14%, far less than a step of the grid, and is not varied.
 _CERTAIN = 100.0
 _REPLACEMENTS = 2  # steps of expectation propagation after the variances were moved. Chosen: answers start near
 _DOMINANT, _DOMINANT_SPREAD = 0.7, 3.0
-"""How likely it is that values dominate, and how far rows then deviate, in roots of the scale of levels.
+"""The weight of the model with dominant values, and its deviation, in roots of the scale of levels.
 
 That root is 0.3 of all rows, or 0.1 where the one-way tables are known (``record``), and three times 0.3 is nearly all;
 sets of s attributes get 1 / s of it. Chosen on FARS-16, where 60 past answers and a weight of 0.5 held 91%, 0.7 held
@@ -65,7 +65,7 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What is believed of a level before an answer is seen: log-normal about ``variance``, and never above ``most``."""
+    """The prior of a level: log-normal about ``variance``, truncated at ``most``."""
 
     variance: float
     _: KW_ONLY
@@ -87,7 +87,7 @@ class Scale:
 class Plausible:
     """One choice of all variances: its solution, and its weight among all choices (the weights sum to 1).
 
-    ``unseen`` is the variance of sets of so many attributes that no past answer is about.
+    ``unseen`` is the variance, by number of attributes, of sets that no past answer is about.
     """
 
     solution: Posterior
@@ -97,7 +97,7 @@ class Plausible:
 
 
 class _Pool:
-    """Levels, and the factor of each set of attributes on that of its size; moved to the most likely ones."""
+    """Levels, and each set's factor relative to its level; moved to the mode."""
 
     def __init__(self, solution: Posterior, past: NoisyAnswers, fixed: Mapping[Positions, float], scale: Scale) -> None:
         self.structure, self.past, self.fixed, self.scale = solution.structure, past, fixed, scale
@@ -141,14 +141,13 @@ class _Pool:
 
     def left(self) -> dict[Positions, float]:
         """For each set the variance of the logarithm of its factor that its answers leave."""
-        # Precisions add: that of the belief and Fisher's, which is what answers tell on average; where they show less
-        # than that, they count for less.
+        # Precisions add: the prior and the answers' Fisher information, reduced if they show less than expected.
         informed = information(self.structure.solve(self.past, self.variances({})))
         return {part: 1 / (1 / _OWN**2 + 0.5 * min(self.seen[part][0], informed[part])) for part in self.free}
 
 
 def _ratio(sides: Iterable[float], distance: float, spread: float) -> float:
-    """By how much to move: the root of what is shown over what is expected, with the pull of a belief on its side."""
+    """The step: the root of shown over expected, with the pull of a prior on its side."""
     # 0.01 on both sides: where nothing is shown and nothing expected, nothing moves
     shown, expected = sides
     pull = 2 * distance / spread**2
@@ -158,14 +157,14 @@ def _ratio(sides: Iterable[float], distance: float, spread: float) -> float:
 def plausible(
     best: Posterior, past: NoisyAnswers, *, scales: Floats, fixed: Mapping[Positions, float], scale: Scale
 ) -> tuple[Plausible, ...]:
-    """The ways past answers may be read, with weights that sum to 1.
+    """The plausible models of past answers, with weights that sum to 1.
 
     Args:
-        best: The fit, whose matrices are taken as they are.
-        past: The answers as they were drawn, less what is known of them.
+        best: The fit, whose matrices are used unchanged.
+        past: The drawn answers minus their known part.
         scales: The scale of each answer's Laplace noise, 0 where the noise is normal.
         fixed: Variances that are known.
-        scale: What is believed of levels.
+        scale: The prior of levels.
     """
     pool = _Pool(best, past, {part: v for part, v in fixed.items() if part in best.variances}, scale)
     pool.settle()
@@ -189,10 +188,10 @@ def plausible(
 
 
 def _dominant(best: Posterior, past: NoisyAnswers, pool: _Pool, *, scales: Floats) -> Plausible:
-    """The way to read answers in which one value of each attribute, or cell of each table, may hold most of the rows.
+    """The model in which one value of each attribute, or cell of each table, may have most of the rows.
 
-    The levels of others, and answers to questions that miss it, say nothing about such a value; nor do the matrices
-    learned from them, so that here every cell is by itself.
+    The levels of other sets, answers to questions that miss such a value, and matrices learned from them contain no
+    information about it, so cells are independent here.
     """
     scale = pool.scale
     dominant = {
@@ -224,8 +223,8 @@ def _solved(best: Posterior, past: NoisyAnswers, variances: Variances, scales: F
 def _unseen(pool: _Pool, left: Mapping[Positions, float], size: int) -> float:
     """The mean variance of a set of attributes that no answer is about.
 
-    Where others of as many attributes were asked about, the grid holds their factors as they are; that these may stand
-    in for the level comes on top.
+    If other sets with as many attributes were asked about, the grid keeps their factors fixed; the uncertainty of the
+    level due to these factors is added.
     """
     if size not in pool.sizes:
         return pool.scale.mean() * math.exp(_OWN**2 / 2)
@@ -242,12 +241,12 @@ def _points(pool: _Pool) -> dict[Point, float]:
     start = (0,) * len(pool.sizes)
     best = _log_weight(pool, start)
     found = {start: 1.0}
-    border = [start]  # points whose neighbours are still to be looked at: the region is grown from the best point
+    border = [start]  # points whose neighbours are still to be checked: the region is grown from the best point
     while border and len(found) < _MOST_POINTS:
         point = border.pop(0)
         for axis, size in enumerate(pool.sizes):
             if sum(pool.seen[part][1] for part in pool.free if len(part) == size) > _CERTAIN:
-                continue  # so many answers know this level
+                continue  # enough answers determine this level
             for step in (-1, 1):
                 near = (*point[:axis], point[axis] + step, *point[axis + 1 :])
                 if near in found:

@@ -1,4 +1,4 @@
-"""The prior: what is believed about the rows before any answer, attribute by attribute."""
+"""The prior distribution of the rows before any answer: a product over attributes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from crosstally.errors import QueryError
 from crosstally.measurements import read_only
 from crosstally.schema import Schema
 
-# Each value has at least this part of an even share: zero would say that nobody can have it, which noise cannot.
+# Each value has at least this part of an equal share: zero would be a structural zero, which noise cannot show.
 _FLOOR = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """A product of distributions, one for each attribute (p0 in EDBT 2012, 3.4): public, or bought, never exact.
+    """A product of distributions, one for each attribute (p0 in EDBT 2012, 3.4): public or noisy, never exact.
 
     If a distribution comes from noisy counts, ``errors`` has the variance of their noise: the variance of single
     attributes around the prior is then known and not learned. 0 means that it is not known.
@@ -52,8 +52,8 @@ class Prior:
     ) -> Prior:
         """From noisy counts of some attributes, and the variance of each one's noise if known; the others uniform.
 
-        Negative counts become 0, and every cell gets at least a hundredth of an even share, so that nothing is held to
-        be impossible.
+        Negative counts become 0, and every cell gets at least a hundredth of an even share, so that no cell is
+        impossible.
         """
         return cls(
             schema,

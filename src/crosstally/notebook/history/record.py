@@ -38,8 +38,8 @@ from crosstally.typing import Floats
 _KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3
 # The standard deviation of the logarithm of a variance in the best fit: weaker than the belief of error bars. Chosen.
 _BELIEF = 4.0
-_WIDE = 100.0  # the variance of an unknown number of rows, in its square: ten times the number itself is within reach
-# In the variance that is believed: exact answers count as noisy by this, or the matrix would be singular.
+_WIDE = 100.0  # the variance of an unknown number of rows, in its square: ten times the number is plausible
+# Relative to the prior variance: exact answers get this noise, or the matrix would be singular.
 _LEAST_NOISE = 1e-13
 
 
@@ -61,14 +61,14 @@ class Estimates:
 
 
 class _Tables:
-    """What tables say: for each covered set of attributes the rows' part for it, and its variance."""
+    """The information of tables: for each covered set of attributes the rows' part for it, and its variance."""
 
     def __init__(self, known: Mapping[Positions, _Part], estimate: Estimate | None = None) -> None:
         self._found: dict[Positions, _Part | None] = dict(known)
         self._estimate = estimate
 
     def __contains__(self, part: object) -> bool:
-        """Whether tables say anything about this set of attributes."""
+        """Whether tables cover this set of attributes."""
         return isinstance(part, tuple) and self.part(part) is not None
 
     def part(self, part: Positions) -> _Part | None:
@@ -78,7 +78,7 @@ class _Tables:
         return self._found[part]
 
     def of(self, batch: QueryBatch, prior: Prior) -> Floats:
-        """What is known of each query."""
+        """The known part of each query."""
         out = np.zeros(batch.size)
         for bundle in batch.bundles:
             for part in parts_of(bundle.positions):
@@ -110,10 +110,10 @@ class History:
         """Take in all measurements, raw as they were drawn.
 
         Args:
-            schema: What they are about.
+            schema: Their schema.
             measurements: Tables, contrasts and linear queries, in any order. Of tables whose values are in groups it
                 takes what they say about values in full. What matrices measured stands after the linear queries that
-                were ``asked``, number by number. Choices say nothing, and are passed over.
+                were ``asked``, number by number. Choices are ignored.
             total: The number of rows, where that is public.
             correlated: Those of the linear answers whose noise is correlated.
         """
@@ -213,7 +213,7 @@ class History:
 
     @cached_property
     def _past(self) -> NoisyAnswers:
-        """The answers as they were drawn, less what tables say of them."""
+        """The drawn answers minus the part known from tables."""
         noise = np.maximum(self._noise, _LEAST_NOISE * self._belief.variance)
         return NoisyAnswers(self._raw - self._tables.of(self._batch, self.prior), noise=noise)
 
@@ -222,7 +222,7 @@ class History:
         return self._fitted(np.ones(len(self.linear), np.bool_))
 
     def _fitted(self, used: NDArray[np.bool_]) -> LikelihoodFit:
-        """The fit to those of the linear answers that are marked."""
+        """The fit to the marked linear answers."""
         structure = CovarianceModel(
             self._batch.chosen(used),
             self.prior,
@@ -248,8 +248,8 @@ class History:
     def left_out(self, folds: NDArray[np.intp]) -> Floats:
         """The estimate of each linear answer from those in other folds alone.
 
-        Variances and matrices are fitted again without the fold: fitted to all answers they know those left out, and
-        the errors would be too small.
+        Variances and matrices are fitted again without the fold: otherwise they would depend on the answers left
+        out, and the errors would be too small.
         """
         out = self._tables.of(self._batch, self.prior)
         for fold in np.unique(folds):
@@ -295,7 +295,7 @@ class History:
         errors = np.zeros_like(best)
         for each in self._plausible:
             structure, own = each.solution.structure, features
-            if structure is not self._solution.structure:  # it has matrices of its own
+            if structure is not self._solution.structure:  # it has its own matrices
                 own = structure.all_features(bundle, known=self._known())
             unseen = {part: each.unseen[len(part)] for part in own if part} | fixed
             gaps = each.solution.estimates_of(own) - best
@@ -310,7 +310,7 @@ def _laplace_scales(measurements: Sequence[Measurement]) -> Floats:
 
 
 def _read_tables(schema: Schema, tables: Sequence[Measurement], total: float | None) -> tuple[Prior, _Tables]:
-    """The prior and what tables say beyond it."""
+    """The prior and the information of tables beyond it."""
     if not tables and total is None:
         return Prior.uniform(schema), _Tables({})
     estimate = combine(schema, tables)
@@ -352,7 +352,7 @@ def _table_part(estimate: Estimate, part: Positions) -> _Part | None:
 
 
 def _inside(sizes: Sequence[int]) -> NDArray[np.bool_]:
-    """Which coefficients of a table are of all its attributes together."""
+    """Which coefficients of a table involve all its attributes."""
     marks = np.ones(tuple(sizes), np.bool_)
     for axis in range(len(sizes)):
         np.moveaxis(marks, axis, 0)[0] = False

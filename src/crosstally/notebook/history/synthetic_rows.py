@@ -100,14 +100,14 @@ def synthesize(
     """Synthetic rows from raw measurements of any kind. Free: it reads no rows and spends nothing.
 
     Args:
-        schema: What the measurements are about.
+        schema: The schema of the measurements.
         measurements: Tables, contrasts and linear answers, as they were drawn.
         total: The number of rows, where that is public.
         rows: How many rows to make; about as many as there are when None.
-        alpha: How much the answers count against the entropy: weights are at most alpha n / b. By cross-validation of
+        alpha: The weight of the answers against the entropy: weights are at most alpha n / b. By cross-validation of
             linear answers when None, where there are at least 20; else 0.001.
         sweeps: How often all rows are moved at most.
-        random: Where the moves come from; this has nothing to do with privacy.
+        random: The random generator of the moves; it has no role in privacy.
     """
     random = np.random.default_rng() if random is None else random
     posed = problem(schema, measurements, total=total, alpha=_ALPHA if alpha is None else alpha)
@@ -118,12 +118,12 @@ def synthesize(
 
 
 def _validated(posed: Problem, random: np.random.Generator) -> Problem:
-    """With the alpha that answers left out say is best; as it is where few were asked or tables are large."""
+    """With the alpha chosen by cross-validation; unchanged if there are few answers or large tables."""
     answers = sum(len(each.rows) for each in posed.constraints)
     if answers < LEAST or sum(each.targets.size for each in posed.constraints) > MOST_QUERIES:
         return posed
     last = max(int(each.rows.max()) for each in posed.constraints if len(each.rows))
-    folds = folds_of(range(last + 1), FOLDS, random)  # every answer has noise of its own
+    folds = folds_of(range(last + 1), FOLDS, random)  # every answer has independent noise
     return posed.with_alpha(held_out(posed, folds, random=random).alpha)
 
 

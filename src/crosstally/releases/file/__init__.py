@@ -1,1 +1,1 @@
-"""The release file: its format and ``header``, its reader, which checks both and the sizes of pages, and its writer."""
+"""The release file: its format and ``header``, its ``reader``, which checks all of it, and its ``writer``."""

@@ -1,11 +1,8 @@
-"""The header of a release file: what its JSON says, checked field by field.
+"""The format of a release file (header, columns and checksum), and its JSON header, checked field by field.
 
-Nothing in it is believed: sizes are added up exactly and checked against the schema, the limits and the number of rows
-that the file declares before memory is taken for them, and variances are computed from the noise.
-
-The format of a release file: its header, its columns and its checksum, as writer and reader both have them.
-
-``docs/reference/release-file.md`` describes it field by field.
+Reader and writer share the format; ``docs/reference/release-file.md`` describes it. The header is untrusted: sizes are
+added up exactly and checked against the schema, the limits and the declared number of rows before memory is allocated,
+and variances are computed from the noise.
 """
 
 from __future__ import annotations
@@ -52,22 +49,22 @@ ESTIMATE_FIELDS = ("inference", "rounds", "corrected", "variances")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin", "matrices")
 MAX_HEADER = 32 * 2**20  # bytes of JSON
 MAX_EXACT = 2**53  # up to here a double holds every whole number
-ROOM_KEY = b"crosstally.room"  # blanks, in a file that would be too small for its numbers
-# So many numbers need no bytes, each further one needs 4 of the file. What a reader takes in time and memory follows
+ROOM_KEY = b"crosstally.room"  # padding, in a file that would be too small for its numbers
+# This many numbers need no bytes; each further one needs 4 bytes of the file. A reader's time and memory grow with
 # the numbers, and equal ones compress to nothing. Releases have 8 to 13 bytes for each number (65,536 cells at
-# epsilon 100 and 1), so that next to none needs room. Fewer free numbers would need it in small releases.
+# epsilon 100 and 1), so hardly any needs padding. With fewer free numbers, small releases would need it.
 _FREE_NUMBERS, _BYTES_A_NUMBER = 500_000, 4
 TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
 def least_size(numbers: int) -> int:
-    """How many bytes a release file of so many numbers must have."""
+    """The least size in bytes of a release file with this many numbers."""
     return max(0, numbers - _FREE_NUMBERS) * _BYTES_A_NUMBER
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementKind:
-    """What measurements share: the kind of query, the noise, and where it was bought (the header's ``mechanisms``)."""
+    """What measurements share: the kind of query, the noise, and the ledger entry (the header's ``mechanisms``)."""
 
     query: str
     values: str
@@ -75,7 +72,7 @@ class MeasurementKind:
     variance: float
     origin: str
     matrices: tuple[tuple[str, int], ...] = ()
-    """For each attribute along which there is a matrix its number among the attribute's matrices."""
+    """For each attribute with a matrix, the index of that matrix among the attribute's matrices."""
 
     @classmethod
     def of(cls, measurement: Measurement, matrices: Mapping[str, Sequence[Matrix]]) -> MeasurementKind:
@@ -120,8 +117,8 @@ def digest(header: bytes, columns: Mapping[str, NDArray[Any]]) -> bytes:
 def column_names(schema: Schema) -> tuple[str, ...]:
     """The columns of a release of this schema: content, then readable ones, then one for each attribute.
 
-    An attribute's column bears its name. Where the name, or what stands before its first full stop, is that of
-    another column, underscores are added.
+    An attribute's column bears its name. Underscores are added if the name, or its part before the first full
+    stop, is that of another column.
     """
     fixed = {*CONTENT, *READABLE}
     taken = set(fixed)
@@ -147,13 +144,13 @@ def arrow_schema(schema: Schema, value_type: pa.DataType) -> pa.Schema:
 
 
 _FREE_CELLS = 2**20  # of contrasts: four times what one stage of a plan may have
-_MOST_REPEATED = 1_000  # measurements with the noise, the entry and the table of another one: plans have next to none
+_MOST_REPEATED = 1_000  # measurements with the same noise, entry and table as an earlier one: plans have hardly any
 _QUERIES = ("cells", "groups", "contrast", "kronecker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseHeader:
-    """All that the header says, checked; a measurement is its kind, its query and the shape of its values."""
+    """The checked content of the header; a measurement is its kind, its query and the shape of its values."""
 
     schema: Schema
     statement: Statement
@@ -177,7 +174,7 @@ class ReleaseHeader:
 
 
 def read_header(text: bytes | None, rows: int) -> ReleaseHeader:
-    """What a header says, checked against the number of rows that the file declares."""
+    """The content of a header, checked against the number of rows that the file declares."""
     fields = _read_json(text)
     _check_format(fields)
     try:
@@ -250,7 +247,7 @@ def _fields(given: Any, where: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _read_fit(given: Any) -> dict[str, Any]:
-    """What made the estimate."""
+    """The inference that made the estimate."""
     fields = dict(_fields(given, "estimate", ESTIMATE_FIELDS))
     rounds = fields["rounds"]
     fields["nonnegative"] = inference = fields.pop("inference")
@@ -264,7 +261,7 @@ def _read_fit(given: Any) -> dict[str, Any]:
 
 
 def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
-    """For sets of attributes the variances that are left of their coefficients."""
+    """The remaining variances of the coefficients of sets of attributes."""
     if not isinstance(given, list):
         raise ReleaseError("estimate: variances must be a list")
     out = {}
@@ -344,7 +341,7 @@ def _read_kind(given: Any, where: str) -> MeasurementKind:
 
 
 class _Known(NamedTuple):
-    """What measurements refer to by the name of an attribute: its groups, its matrices."""
+    """The groups and matrices of an attribute, to which measurements refer by its name."""
 
     groups: Mapping[str, tuple[int, ...]]
     matrices: Mapping[str, Sequence[Matrix]]
@@ -366,7 +363,7 @@ def _read_measurements(
     schema: Schema,
     rows: int,
 ) -> tuple[tuple[MeasurementKind, Product, tuple[int, ...]], ...]:
-    """All measurements; their sizes are added up exactly and must make the number of rows that the file has."""
+    """All measurements; their sizes, added up exactly, must equal the file's number of rows."""
     out = []
     cells = values = 0
     maps = known.groups

@@ -1,13 +1,10 @@
-"""A release from its file.
+"""Read a release from its file, which is untrusted: any mismatch is a ReleaseError in one line.
 
-A file may come from anywhere, so nothing in it is believed: what its columns declare is checked against the header
-(``header``) before memory is taken for them, and whatever does not fit is a ReleaseError in one line.
-
-The sizes that a Parquet file declares, checked before anything is unpacked.
-
-A page of a few kilobytes may claim to unpack to gigabytes, and readers take the memory before they notice. Where the
-columns lie is read from the file's footer here as well: asked for the metadata of a column that contradicts itself,
-pyarrow ends the process. Both are Thrift structures in the compact protocol; what is not needed is skipped.
+The columns are checked against the header (``header``), and the sizes that the Parquet file declares, before memory is
+allocated or anything is decompressed. A page of a few kilobytes may claim to decompress to gigabytes, and Parquet
+readers allocate the memory before they notice. Column positions are also read from the footer here, because
+pyarrow aborts the process when it reads contradictory column metadata. Both are Thrift structures in the compact
+protocol; unneeded fields are skipped.
 """
 
 from __future__ import annotations
@@ -44,19 +41,18 @@ from crosstally.residuals import Estimate, combine
 from crosstally.residuals.nested import extended_measurements
 
 # Arrow closes a page at 1 MiB, looking after every 1,024 rows, so every page but the last of a column has at least as
-# many rows. Beside them a column has a dictionary and, where that grew too large, one page more.
+# many rows. In addition a column has a dictionary and, if that grew too large, one more page.
 PAGE_ROWS = 1024
 # Beside those of 1,024 rows: the last one, the dictionary, and the one where the dictionary was given up.
 _MORE_PAGES = 3
 # Bytes for each row: a number of 8 in the dictionary, its place there, and the same in full once the dictionary is
 # given up. For each page: lengths of its parts.
 _ROW_BYTES, _PAGE_BYTES = 24, 64
-# How a frame of Zstandard begins. It is looked for in the pages: pyarrow ends the process when it is asked for a codec
-# that it does not know.
+# The first bytes of a Zstandard frame. The pages are checked for it: pyarrow aborts the process on an unknown codec.
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 # A limit: page headers and footers of Parquet are at most seven deep, and a forged one must not fill the stack.
 _MAX_DEPTH = 8
-# Limits time: bytes of the footer that are looked at for each column of each group, and beside them. Arrow's have
+# Limits time: bytes of the footer that are parsed for each column of each group, and in addition. Arrow's have
 # below 150; a text counts as one byte, however long it is.
 _FOOTER_BYTES, _MORE_FOOTER = 256, 65_536
 _DAMAGED = "it is damaged: a page of numbers has no sound header"
@@ -70,7 +66,7 @@ _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _M
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Where the column of a row group lies; the dictionary has no place where there is none."""
+    """The position of a column chunk; None for a dictionary that does not exist."""
 
     size: int
     data_page: int
@@ -78,7 +74,7 @@ class Chunk:
 
 
 def chunks_of(data: bytes, *, columns: int) -> list[list[Chunk]]:
-    """The column chunks of each row group, by the footer of a file whose groups have at most so many columns."""
+    """The column chunks of each row group, from the footer of a file whose groups have at most this many columns."""
     length = int.from_bytes(data[-8:-4], "little")
     if length > len(data) - 12:
         raise ReleaseError(_DAMAGED_FOOTER)
@@ -115,7 +111,7 @@ def _chunks_of_group(reader: _Reader) -> list[Chunk]:
 
 
 def check_pages(data: bytes, chunk: Chunk, *, rows: int) -> None:
-    """Raise unless the pages of a column chunk lie within the file, and are no more and no larger than its rows need.
+    """Raise unless the pages of a column chunk are within the file, and not more or larger than its rows need.
 
     Args:
         data: The whole file.
@@ -132,7 +128,7 @@ def check_pages(data: bytes, chunk: Chunk, *, rows: int) -> None:
     pages = together = 0
     while at < end:
         reader = _Reader(data, at, end, _DAMAGED)
-        sizes = reader.numbers(_I32, (2, 3), 1)  # afterwards the reader stands behind the header
+        sizes = reader.numbers(_I32, (2, 3), 1)  # afterwards the reader is after the header
         unpacked, packed = sizes.get(2, -1), sizes.get(3, -1)
         at = reader.at + packed
         if unpacked < 0 or packed < 0:
@@ -149,14 +145,14 @@ def check_pages(data: bytes, chunk: Chunk, *, rows: int) -> None:
 
 
 class _Reader:
-    """A place in a Thrift structure of the compact protocol; ``left`` is how many bytes may still be looked at."""
+    """A place in a Thrift structure of the compact protocol; ``left`` is how many bytes may still be parsed."""
 
     def __init__(self, data: bytes, at: int, end: int, damaged: str) -> None:
         self.data, self.at, self.end, self.damaged = data, at, end, damaged
         self.left = end - at
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """The number and the type of each field of a struct; whoever asks reads or skips it before the next."""
+        """The number and the type of each field of a struct; the caller reads or skips it before the next."""
         field = 0
         while (head := self._byte()) != _STOP:
             field = field + (head >> 4) if head >> 4 else self._number()
@@ -173,7 +169,7 @@ class _Reader:
         return found
 
     def structs(self) -> range:
-        """One turn for each struct of a list, which whoever asks reads."""
+        """One iteration for each struct of a list; the caller reads it."""
         kind, size = self._list()
         if size and kind != _STRUCT:
             raise ReleaseError(self.damaged)
@@ -205,7 +201,7 @@ class _Reader:
         return (number >> 1) ^ -(number & 1)
 
     def skip(self, kind: int, depth: int) -> None:
-        """Go behind a value of this type."""
+        """Skip a value of this type."""
         if depth > _MAX_DEPTH:
             raise ReleaseError(self.damaged)
         if kind in (_I16, _I32, _I64):
@@ -229,8 +225,8 @@ class _Reader:
 
 MAX_FILE = 512 * 2**20  # limits memory: the file is read as a whole. ``MAX_CELLS`` numbers take a tenth of it
 _MORE_GROUPS = 16  # groups of rows of a small file; each takes some tenths of a millisecond to open
-_PIECE = 2**18  # numbers looked at at once
-# In proportion to the largest cell and their number: rounding of doubles, and nothing that anybody would see.
+_PIECE = 2**18  # numbers checked at once
+# Relative to the largest cell and the number of cells: rounding of doubles, too small to be visible.
 _CONSISTENT = 1e-9
 
 _BAD_PARQUET = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
@@ -272,21 +268,21 @@ def _read_release(data: bytes) -> Release:
         raise ReleaseError("it is cut short")
     try:
         with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True) as file:
-            found = file.metadata.metadata or {}
-            header = read_header(found.get(HEADER_KEY), file.metadata.num_rows)
+            metadata = file.metadata.metadata or {}
+            header = read_header(metadata.get(HEADER_KEY), file.metadata.num_rows)
             if len(data) < (least := least_size(file.metadata.num_rows)):
                 raise ReleaseError(f"with {file.metadata.num_rows:,} rows it must have at least {least:,} bytes")
             columns = _read_columns(file, data, header)
     except _BAD_PARQUET:
         raise ReleaseError("it is damaged: its Parquet structure cannot be read") from None
-    if found.get(DIGEST_KEY) != digest(found[HEADER_KEY], columns):
+    if metadata.get(DIGEST_KEY) != digest(metadata[HEADER_KEY], columns):
         raise ReleaseError("it is damaged or was changed: its numbers do not match their checksum")
     _check_columns(columns, header)
     return _release(header, {name: columns.pop(name) for name in ("value", "estimate")})
 
 
 def _read_columns(file: Any, data: bytes, header: ReleaseHeader) -> dict[str, NDArray[Any]]:
-    """The four columns of content, once all that is declared about them is in order."""
+    """The four columns of content, after checking everything that is declared about them."""
     found, expected = file.schema_arrow, arrow_schema(header.schema, pa.int64() if header.whole else pa.float64())
     if tuple(found.names) != tuple(expected.names) or found.types[:4] != expected.types[:4]:
         raise ReleaseError(f"its columns must be {', '.join(expected.names)}, of the types of a release")
@@ -303,7 +299,7 @@ def _read_columns(file: Any, data: bytes, header: ReleaseHeader) -> dict[str, ND
         for chunk in own[: len(CONTENT)]:
             check_pages(data, chunk, rows=group.num_rows)
     columns = {}
-    for name in CONTENT:  # one by one: Arrow's copy of a column goes before the next one comes
+    for name in CONTENT:  # one by one: Arrow's copy of a column is freed before the next one is read
         table = file.read(columns=[name], use_threads=False)
         if table.num_rows != file.metadata.num_rows or table.column(0).null_count:
             raise ReleaseError("it is damaged: some of its numbers are missing")
@@ -312,7 +308,7 @@ def _read_columns(file: Any, data: bytes, header: ReleaseHeader) -> dict[str, ND
 
 
 def _check_columns(columns: Mapping[str, NDArray[Any]], header: ReleaseHeader) -> None:
-    """Raise unless rows are in order and all numbers are what they should be."""
+    """Raise unless rows are in order and all numbers are valid."""
     for name, expected in places(header.sizes).items():
         if not np.array_equal(columns[name], expected):
             raise ReleaseError(f"its column {name} must count its rows in order")

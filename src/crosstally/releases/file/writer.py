@@ -1,10 +1,9 @@
-"""A release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
+"""Write a release to its file: one Parquet file with a row for each measured number and a JSON header in its metadata.
 
-A release rehearsed before it is paid for: with zeros in the place of what will be measured.
-
-Budget that was spent cannot be had back. So whatever publishing, saving or opening a release would refuse is tried
-first, by the code that publishes, on the shapes of the requests: schema, groups, matrices, numbers of cells and the
-size of the file's header depend on no value. Nothing is solved, so that it takes a small part of the time of planning.
+A release is rehearsed before it is paid for, with zeros in place of the measurements. Spent budget cannot be refunded,
+so everything that publishing, saving or opening a release could refuse is tried first, by the publishing code itself:
+schema, groups, matrices, numbers of cells and the size of the header do not depend on any measured value. Nothing is
+solved, so this takes a small part of the time of planning.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _GROUP_ROWS = 2**17  # rows of a group: readers unpack one group at a time, a me
 
 
 def save_release(release: Release, path: str | Path) -> None:
-    """Write a release as a Parquet file; whoever looks sees the old file or the whole new one."""
+    """Write a release as a Parquet file, atomically."""
     check_promise(release.schema, release.statement, release.measurements, release.choices)
     header, columns = header_bytes(release), _content(release)
     metadata = {HEADER_KEY: header, DIGEST_KEY: digest(header, columns)}
@@ -123,7 +122,7 @@ def _content(release: Release) -> dict[str, NDArray[Any]]:
 
 
 def _values(measurements: Sequence[Measurement]) -> NDArray[Any]:
-    """All values: whole numbers, unless some are not."""
+    """All values; as integers if all of them are."""
     if all(m.values.dtype == np.int64 for m in measurements):
         return _flat([m.values for m in measurements], np.int64)
     for i, measurement in enumerate(measurements):
@@ -195,7 +194,7 @@ def _row_groups(measurements: Sequence[Measurement]) -> Iterator[tuple[int, list
 def _readable(
     release: Release, pieces: Sequence[tuple[Measurement, range]], labels: Sequence[pa.Array]
 ) -> list[pa.Array]:
-    """For each row its table, its variance, and the label of each attribute, null where it does not take part."""
+    """For each row its table, its variance, and the label of each attribute, null if it is not in the table."""
     lengths = [len(piece) for _, piece in pieces]
     texts: dict[str, int] = {}
     numbers = [texts.setdefault(table_text(measurement), len(texts)) for measurement, _ in pieces]
@@ -210,7 +209,7 @@ def _readable(
 
 
 def _codes(schema: Schema, pieces: Sequence[tuple[Measurement, range]], rows: int) -> dict[int, NDArray[np.int32]]:
-    """For each attribute that takes part, by its position, the value of each row, -1 where it does not.
+    """For each measured attribute, by its position, the value of each row, -1 where it is not in the table.
 
     Groups are numbered after all values.
     """
@@ -255,7 +254,7 @@ def rehearse(schema: Schema, measured: Sequence[Measurement], requests: Sequence
 
 
 def _zero(request: Request, schema: Schema, origin: str) -> Measurement:
-    """An answer with the shape and the noise of a request; of a choice the candidate whose number is longest."""
+    """An answer with the shape and the noise of a request; for a choice the candidate whose index is longest."""
     query, noise = request.query, request.noise
     chosen = np.array(len(query.candidates) - 1) if isinstance(query, Choice) else np.zeros(query.shape(schema), int)
     return Measurement(query, chosen, variance=noise.variance, noise=noise, origin=origin)
