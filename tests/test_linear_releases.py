@@ -112,7 +112,7 @@ def test_the_law_of_an_error_has_its_variance(budget) -> None:
         assert isinstance(error, MatrixError)
         std_error = float(error.std_error[cell])
         assert sum(term.share for term in error.terms(cell)) == pytest.approx(std_error**2)
-        wide, narrow = (float(error.half_width(level)[cell]) for level in (0.95, 0.5))
+        wide, narrow = (float(np.asarray(error.half_width(level))[cell]) for level in (0.95, 0.5))
         assert 0.3 < narrow / std_error < 0.75
         assert 1.8 < wide / std_error < 2.2
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
-from crosstally.answers.changes import added, scaled, statistic, taken
+from crosstally.answers.changes import Change, added, scaled, statistic, taken
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.uncertainty import Bounds, Draws, Joint, LinearLaw, Spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
@@ -111,6 +113,15 @@ def test_tables_of_a_linear_release_agree_draw_by_draw() -> None:
     np.testing.assert_allclose(summed.draws, one.draws, rtol=1e-6)
 
 
+class Fixed(NamedTuple):
+    """Counts with this spread."""
+
+    own: Spread
+
+    def spread(self, _: Change | None) -> Spread:
+        return self.own
+
+
 def test_a_spread_by_hand() -> None:
     """Normal, with 2 below and 3 above 10: 95% is 6.08 to 15.88, outwards 6 to 16; at most 14 where margins say so."""
     both = Spread(None, np.array([4.0, 4.0, 4.0]), np.array([9.0, 9.0, 9.0]), np.inf)
@@ -118,8 +129,8 @@ def test_a_spread_by_hand() -> None:
     assert [end.tolist() for end in both.interval_around(values, 0.95)] == [[6, 6, 6], [16, 16, 16]]
     cut = Spread(both.truth, both.below, both.above, np.inf, np.array([14.0, 9.0, 99.0]), np.array([1.0, 1.0, 0.0]))
     assert [end.tolist() for end in cut.interval_around(values, 0.95)] == [[6, 6, 0], [14, 10, 0]]
-    some = cut.picked(taken(0, (2, 0), 3, kept=True))
-    assert [end.tolist() for end in some.interval_around(values[:2], 0.95)] == [[0, 6], [0, 14]]
+    some = Draws(cells=Fixed(cut)).picked(taken(0, (2, 0), 3, kept=True), values)
+    assert [end.tolist() for end in some.interval(values[:2], 0.95)] == [[0, 6], [0, 14]]
 
 
 def test_changes_in_turn() -> None:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from conftest import schema_of
-from crosstally.answers.matrix_errors import contrast_weights
+from crosstally.answers.noise_sums import CellSums
 from crosstally.query.operators import CONTRAST, contrast_variance
 from crosstally.query.queries import Contrast, Product
 
@@ -61,7 +61,8 @@ def test_the_scale_makes_the_map_centre_the_table(sizes) -> None:
 def test_weights_of_the_numbers_in_a_centred_cell(sizes) -> None:
     """In every cell the same sizes of weights stand equally often."""
     back = np.abs(written_out(sizes).T) * contrast_variance(sizes)
-    weights, counts = contrast_weights(sizes)
+    one_cell = CellSums.of((), np.array(True)).in_each_cell(schema_of(*sizes).names, sizes)
+    weights, counts = one_cell.contrast()
     expected = np.sort(np.repeat(np.abs(weights), counts.astype(int)))
     assert all(np.allclose(np.sort(row), expected, rtol=1e-12) for row in back)
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosstally.answers.changes import in_a_row
 from crosstally.answers.error_bars import ErrorBars
-from crosstally.answers.linear_form import LinearForm, ReleaseSource, normal_draws
+from crosstally.answers.linear_form import LinearForm, normal_draws
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.matrix_errors import MatrixError
 from crosstally.budget import Noise, NoiseKind
@@ -115,11 +116,10 @@ def test_differences_of_cells_have_their_exact_error(asked, rows, monkeypatch) -
     covariance = least_squares([*measurements, *([] if rows is None else [known])], SCHEMA)[1]
     covered = [names for names in TABLES if found.covers(names)]
     dense = {names: rows_of(Cells(names), SCHEMA) for names in covered}
-    source = ReleaseSource(bars, "none")
 
     def cell(names: tuple[str, ...], place: int) -> LinearForm:
-        table = LinearForm.table(source, names, SCHEMA.sizes(names))
-        return table.picked(np.array([place]))
+        table = LinearForm.table(bars, names, SCHEMA.sizes(names))
+        return in_a_row(np.array([place])).form(table)
 
     for first in covered:
         for second in covered:

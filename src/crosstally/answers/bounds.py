@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 
 from crosstally.answers.changes import Change
 from crosstally.answers.marginal import Marginal
-from crosstally.answers.uncertainty import whole_ends
+from crosstally.answers.uncertainty import Ends, whole_ends
 from crosstally.typing import Floats
 
 __all__ = ["margin_bounds"]
@@ -40,7 +40,7 @@ def margin_bounds(  # noqa: PLR0917 (the first ones are bound by the answer)
     change: Change | None,
     values: Floats,
     level: float,
-) -> tuple[Floats, Floats]:
+) -> Ends:
     """The bounds of each cell of a table, or of sums of them, widened to contain values found by other means.
 
     Args:
@@ -52,74 +52,65 @@ def margin_bounds(  # noqa: PLR0917 (the first ones are bound by the answer)
         values: Of the table, or of its sums.
         level: With this probability the margins together contain the truth.
     """
-    ends = _Margins(marginal, names, shape, subsets, level)
-    low, high = ends.cells()
+    # Of two margins one is too short above with a probability of at most twice that of each: (1 - level) / 2.
+    of_each = 1 - 2 * (1 - level) / max(len(subsets), 2)
+
+    @cache
+    def ends(bits: int) -> Ends:
+        inside = [axis for axis in range(len(shape)) if bits >> axis & 1]
+        low, high = marginal([names[axis] for axis in inside]).interval(of_each)
+        sizes = _sizes(shape, bits)
+        return low.reshape(sizes), high.reshape(sizes)
+
+    low, high = _cells(ends, shape, subsets)
     if change is not None:
-        low, high = _sums(ends, change, low, high)
+        low, high = _sums(ends, subsets, change, low, high)
     return whole_ends(np.minimum(low, values), np.maximum(high, values))
 
 
-def _sums(ends: _Margins, change: Change, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+Margins = Callable[[int], Ends]
+"""The ends of a covered margin, a set of axes as bits; with an axis of length one in the place of others."""
+
+
+def _sizes(shape: Sequence[int], bits: int) -> list[int]:
+    return [n if bits >> axis & 1 else 1 for axis, n in enumerate(shape)]
+
+
+def _cells(ends: Margins, shape: tuple[int, ...], subsets: Sequence[int]) -> Ends:
+    """The bounds of every cell of the table."""
+    everything = (1 << len(shape)) - 1
+    low, high = np.zeros(shape), np.broadcast_to(_upper(ends, subsets, everything), shape)
+    for first in subsets:
+        union, lower = first, ends(first)[0]
+        rest = [bits for bits in subsets if bits != first]
+        while rest:
+            bits = max(rest, key=lambda each: (each & union).bit_count())
+            rest.remove(bits)
+            lower = np.maximum(lower + ends(bits)[0] - _upper(ends, subsets, union & bits), 0.0)
+            union |= bits
+        if union == everything:
+            low = np.maximum(low, lower)
+    return np.minimum(low, high), high
+
+
+def _upper(ends: Margins, subsets: Sequence[int], bits: int) -> Floats:
+    """The least upper end of the covered margins within some attributes."""
+    parts = {bits & each for each in subsets}
+    largest = [part for part in parts if not any(part != other and part & other == part for other in parts)]
+    return reduce(np.minimum, [ends(part)[1] for part in largest])
+
+
+def _sums(ends: Margins, subsets: Sequence[int], change: Change, low: Floats, high: Floats) -> Ends:
     """The bounds of sums: those of their cells, or of the cells of a margin that they touch, or fill."""
     shape = low.shape
     low, high = change(np.stack([low, high]))
-    for bits in ends.subsets:
-        least, most = (end.ravel() for end in ends.of(bits))
+    for bits in subsets:
+        least, most = (end.ravel() for end in ends(bits))
         if len(least) * math.prod(shape) > _MOST_NUMBERS:
             continue
-        sizes = [n if bits >> axis & 1 else 1 for axis, n in enumerate(shape)]
-        one = np.eye(len(least)).reshape(len(least), *sizes)
+        one = np.eye(len(least)).reshape(len(least), *_sizes(shape, bits))
         inside = change(np.broadcast_to(one, (len(least), *shape)))
         filled = inside >= math.prod(shape) / len(least)
         low = np.maximum(low, np.tensordot(least, filled, 1))
         high = np.minimum(high, np.tensordot(most, inside > 0, 1))
     return low, high
-
-
-class _Margins:
-    """The ends of covered margins at one level, each with an axis of length one in the place of others."""
-
-    def __init__(
-        self,
-        marginal: Callable[[Sequence[str]], Marginal],
-        names: tuple[str, ...],
-        shape: tuple[int, ...],
-        subsets: tuple[int, ...],
-        level: float,
-    ) -> None:
-        self._marginal, self._names, self._shape, self.subsets = marginal, names, shape, subsets
-        # Of two margins one is too short above with a probability of at most twice that of each: (1 - level) / 2.
-        self._level = 1 - 2 * (1 - level) / max(len(subsets), 2)
-        self.of = cache(self._of)
-
-    def _of(self, bits: int) -> tuple[Floats, Floats]:
-        """The ends of a covered margin."""
-        axes = [axis for axis in range(len(self._shape)) if bits >> axis & 1]
-        low, high = self._marginal([self._names[axis] for axis in axes]).interval(self._level)
-        sizes = [n if axis in axes else 1 for axis, n in enumerate(self._shape)]
-        return low.reshape(sizes), high.reshape(sizes)
-
-    def cells(self) -> tuple[Floats, Floats]:
-        """The bounds of every cell of the table."""
-        everything = (1 << len(self._shape)) - 1
-        low, high = np.zeros(self._shape), np.broadcast_to(self._upper(everything), self._shape)
-        for first in self.subsets:
-            union, lower = first, self.of(first)[0]
-            rest = [bits for bits in self.subsets if bits != first]
-            while rest:
-                bits = max(rest, key=lambda each: (each & union).bit_count())
-                rest.remove(bits)
-                lower = np.maximum(lower + self.of(bits)[0] - self._upper(union & bits), 0.0)
-                union |= bits
-            if union == everything:
-                low = np.maximum(low, lower)
-        return np.minimum(low, high), high
-
-    def _upper(self, bits: int) -> Floats:
-        """The least upper end of the covered margins within some attributes."""
-        parts = {bits & each for each in self.subsets}
-        largest = [part for part in parts if not any(part != other and part & other == part for other in parts)]
-        out = self.of(largest[0])[1]
-        for part in largest[1:]:
-            out = np.minimum(out, self.of(part)[1])
-        return out

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.linear_form import LinearForm, ProductTerm
+from crosstally.answers.linear_form import LinearForm, ProductTerm, placed
 from crosstally.query.question import Where
+from crosstally.residuals.axes import map_axis
 from crosstally.typing import Floats
 
 __all__ = [
@@ -61,24 +62,25 @@ class Change:
 
 def added(axis: int, matrix: Floats, *, kept: bool) -> Change:
     """Cells along an axis added up, weighted by the rows of a matrix; not ``kept``, the axis of length one goes."""
-    return Change(partial(_added, axis, matrix, kept), partial(_added_form, axis, matrix, kept))
+    return Change(partial(_added, axis, matrix, kept), partial(LinearForm.along, axis=axis, matrix=matrix, kept=kept))
 
 
 def taken(axis: int, codes: tuple[int, ...], size: int, *, kept: bool) -> Change:
     """Some of the ``size`` cells along an axis; a single one leaves the axis out unless it is ``kept``."""
-    return Change(partial(_taken, axis, codes if kept else codes[0]), partial(_taken_form, axis, codes, size, kept))
+    some = partial(np.take, indices=codes if kept else codes[0], axis=axis + 1)
+    return Change(some, added(axis, np.eye(size)[list(codes)], kept=kept).form)
 
 
 def in_a_row(cells: NDArray[np.intp]) -> Change:
     """Some cells, by their places in the flat table."""
-    return Change(partial(_in_a_row, cells), partial(LinearForm.picked, cells=cells))
+    some = partial(_in_a_row, cells)
+    return Change(some, partial(LinearForm.mapped, function=some, whole=True))
 
 
 def moved(order: tuple[int, ...]) -> Change:
     """The axes in another order: axis i of the result is axis ``order[i]`` of the table."""
-    places = [order.index(axis) for axis in range(len(order))]
-    axes = (0, *(axis + 1 for axis in order))
-    return Change(partial(np.transpose, axes=axes), partial(LinearForm.placed, axes=places, ndim=len(order)))
+    turned = partial(np.transpose, axes=(0, *(axis + 1 for axis in order)))
+    return Change(turned, partial(LinearForm.mapped, function=turned))
 
 
 def scaled(factor: float) -> Change:
@@ -119,7 +121,7 @@ def where_added(
 
 def combined(function: np.ufunc, places: Places, ndim: int, mine: Floats, others: Floats) -> Floats:
     """A function of each pair of tables of two stacks, cell by cell, after their axes are moved to their places."""
-    one, other = (_placed(stack, axes, ndim) for stack, axes in zip((mine, others), places, strict=True))
+    one, other = (placed(stack, axes, ndim) for stack, axes in zip((mine, others), places, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(function(one, other))
 
@@ -129,21 +131,8 @@ def _in_turn(first: Change, second: Change, stack: Floats) -> Floats:
 
 
 def _added(axis: int, matrix: Floats, kept: bool, stack: Floats) -> Floats:
-    sums = np.moveaxis(np.tensordot(matrix, stack, axes=(1, axis + 1)), 0, axis + 1)
+    sums = map_axis(matrix, stack, axis + 1)
     return sums if kept else sums.squeeze(axis + 1)
-
-
-def _added_form(axis: int, matrix: Floats, kept: bool, form: LinearForm) -> LinearForm | None:
-    sums = form.along(axis, matrix)
-    return sums if kept or sums is None else sums.without(axis)
-
-
-def _taken(axis: int, codes: int | tuple[int, ...], stack: Floats) -> Floats:
-    return np.asarray(stack.take(codes, axis + 1))
-
-
-def _taken_form(axis: int, codes: tuple[int, ...], size: int, kept: bool, form: LinearForm) -> LinearForm | None:
-    return _added_form(axis, np.eye(size)[list(codes)], kept, form)
 
 
 def _in_a_row(cells: NDArray[np.intp], stack: Floats) -> Floats:
@@ -162,12 +151,6 @@ def _same(form: LinearForm) -> LinearForm:
     return form
 
 
-def _placed(stack: Floats, axes: tuple[int, ...], ndim: int) -> Floats:
-    """The axes after the first moved to some places among ``ndim``; the others have length one."""
-    order = [0, *(int(i) + 1 for i in np.argsort(axes))]
-    return np.expand_dims(stack.transpose(order), tuple(i + 1 for i in range(ndim) if i not in axes))
-
-
 def _where_sums(kept: tuple[NDArray[np.intp], ...], chosen: NDArray[np.bool_], stack: Floats) -> Floats:
     for axis, values in enumerate(kept, start=1):
         stack = stack.take(values, axis)
@@ -179,13 +162,13 @@ def _where_form(
 ) -> LinearForm | None:
     """A term for each box of the condition."""
     (term,) = before.terms
-    sizes = [weights.shape[-1] for weights in term.weights]
+    sizes = [len(weights) for weights in term.weights]
     asked, terms = len(kept), []
     for box in where.boxes:
         weights = []
         for axis, (name, size) in enumerate(zip(names, sizes, strict=True)):
             inside = np.array([float(code in box.get(name, range(size))) for code in range(size)])
             rows = np.eye(size)[kept[axis]] * inside if axis < asked else inside[None]
-            weights.append(rows.reshape(*(len(rows) if i == axis else 1 for i in range(asked)), size))
-        terms.append(ProductTerm(term.source, term.names, tuple(weights), np.ones((1,) * asked)))
+            weights.append(rows.T.reshape(size, *(len(rows) if i == axis else 1 for i in range(asked))))
+        terms.append(ProductTerm(term.source, term.names, tuple(weights), np.ones((1,) * (1 + asked))))
     return LinearForm.of_terms([len(each) for each in kept], terms)

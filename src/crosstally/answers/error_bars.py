@@ -9,26 +9,26 @@ where w_VB is the share of V in the combined coefficients of B: their combined v
 alone. So all cells of one table have the same error distribution, with few terms: 2^|A and V| weights, each with a
 known number of noisy cells.
 
-The error of a sum over chosen cells of some of the attributes is such a weighted sum too. Along the summed attributes,
-the matching factor is replaced by the part for B of the function that is 1 on the chosen cells (``CellSums``). The
-distribution depends on which cells are chosen, and not on the values of the other attributes.
+The error of a sum over chosen cells of some of the attributes is such a weighted sum too. The matching factor is then
+the part for B of the function that is 1 on the chosen cells (``CellSums``); one cell is the sum that chooses it alone.
+The distribution depends on which cells are chosen, and not on the values of the other attributes.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError, contrast_weights
+from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError
 from crosstally.answers.moments import Moments
-from crosstally.answers.noise_sums import CellSums, NoiseTerm, half_width
+from crosstally.answers.noise_sums import CellSums, ChosenSums, NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, calibrated
 from crosstally.budget import Noise
@@ -43,36 +43,25 @@ from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["ErrorBars", "ErrorLaw", "ErrorLaws"]
+__all__ = ["ErrorBars", "ErrorLaw"]
 
 _SAME = 1e-10  # weights that differ by less, in proportion, are put together: rounding. The sum of squares is kept
 _NEGLIGIBLE = 1e-20  # terms with less than this part of the variance are left out: 1e-10 of the standard error
-# In standard errors, added to half widths: estimates and widths are doubles, and no interval may end up short.
-_ROUNDING = 1e-6
-_NO_SUM = CellSums.of((), np.array(True))
-_NOTHING = CellSums.of((), np.array(False))
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
-    """A measurement without its values; ``attributes`` as bits."""
+class _Noisy:
+    """Measurements that are alike: of a view or a contrast, with one noise.
+
+    ``inside`` says which attributes they have, as bits of the schema or of a table, and ``cells`` how many cells there
+    are for each cell of the table.
+    """
 
     is_table: bool
     noise: Noise | None
     variance: float
-    attributes: int
+    inside: int
     cells: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """What measurements say about a table: alike for all that share the same of its axes and are equally fine."""
-
-    is_table: bool
-    noise: Noise | None
-    variance: float
-    axes: tuple[int, ...]
-    cells_outside: int
 
 
 class ErrorBars:
@@ -86,7 +75,7 @@ class ErrorBars:
     inference when they are first needed. Without them, and where errors are approximate, corrected cells have the
     intervals that they had before correction. With the ``sizes`` of interactions (``interactions``) tables that nobody
     measured have intervals too. ``held_out`` fits the model that such tables may be raked from, when the first of them
-    is asked for (``unmeasured.latent_class_model``).
+    is asked for (``unmeasured.latent_class_model``). ``corrected`` names the correction of negative cells.
     """
 
     def __init__(
@@ -98,10 +87,12 @@ class ErrorBars:
         variances_left: Mapping[tuple[str, ...], float] | None = None,
         groups: Groups | None = None,
         bootstrap: Callable[[], Bootstrap] | None = None,
-        sizes: Callable[[], Mapping[int, NDArray[np.float64]]] | None = None,
+        sizes: Callable[[], Mapping[int, Floats]] | None = None,
         held_out: Callable[[], ReferenceChoice | None] | None = None,
+        corrected: str = "none",
     ) -> None:
         self.schema = schema
+        self.corrected = corrected
         self.rows = rows
         self.groups = groups
         self.variances_left = dict(variances_left or {})
@@ -202,20 +193,17 @@ class ErrorBars:
             if summed:
                 return NestedError(math.sqrt(nesting.variance(chosen.astype(np.float64), of_total)))
             return NestedError(math.sqrt(nesting.cell_variances(of_total).max()))  # of some of them, at most this
-        shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
-        alike, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
-        laws = [self._sum_law(names, summed, each.reshape(inside)) for each in alike]
-        return laws[0] if len(laws) == 1 else ErrorLaws(laws, places.reshape(shape))
-
-    def _sum_law(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_]) -> ErrorLaw:
-        if not chosen.any():  # nothing is added up: exactly zero
-            return ErrorLaw(self, (), _NOTHING)
-        return ErrorLaw(self, tuple(names), CellSums.of(summed, chosen) if summed else _NO_SUM)
+        return ErrorLaw(self, names, summed, chosen)
 
     @cached_property
     def digest(self) -> int:
         """What tells these measurements from others."""
         return seed_of(self.schema, self.measurements)
+
+    @property
+    def key(self) -> tuple[int, str, bool]:
+        """What tells releases apart: the same for the same measurements, inferred in the same way."""
+        return self.digest, self.corrected, bool(self.variances_left)
 
     @cached_property
     def predicted(self) -> Variances:
@@ -223,38 +211,43 @@ class ErrorBars:
         measured = Variances.of_queries(self.schema, [(m.query, m.variance) for m in self.measurements])
         return measured.replacing(self.variances_left)
 
-    def variances(self, names: Sequence[str]) -> NDArray[np.float64]:
+    def variances(self, names: Sequence[str]) -> Floats:
         """The variance of the coefficients of each subset; NaN where it is not measured."""
         variances = self.predicted.of_subsets(names)
         if self.rows is not None:
             variances[0] = 0.0
         return variances
 
+    @property
+    def mixed(self) -> Collection[str]:
+        """The attributes that are measured in more than one way."""
+        return () if self.joint is None else self.joint.mixed
+
     def basis(self, name: str) -> Floats | None:
         """[u K] along an attribute that is measured by a matrix, Helmert's along mixed ones; None along others."""
-        mixed = () if self.joint is None else self.joint.mixed
-        return self._linear_law.basis(name) if name in self.linear or name in mixed else None
+        return self._linear_law.basis(name) if name in self.linear or name in self.mixed else None
 
-    def shared(self, names: Sequence[str]) -> Counter[_Shared]:
-        """What measurements say about a table, and how many say the same."""
+    def shared(self, names: Sequence[str]) -> Counter[_Noisy]:
+        """What measurements say about a table, its axes as bits, and how many say the same."""
         axis_of = {1 << self.schema.positions[name]: axis for axis, name in enumerate(names)}
-        table = sum(axis_of)
-        alike = Counter[tuple[_Measured, int]]()
+        table, sizes = sum(axis_of), self.schema.sizes(names)
+        alike = Counter[tuple[_Noisy, int]]()
         for measured, times in self._measured.items():
-            if measured.is_table or not measured.attributes & ~table:
-                alike[measured, measured.attributes & table] += times
-        out = Counter[_Shared]()
-        for (measured, inside), times in alike.items():
-            axes = tuple(axis for bit, axis in axis_of.items() if bit & inside)
-            cells_outside = measured.cells // math.prod(self.schema.sizes([names[axis] for axis in axes]))
-            out[_Shared(measured.is_table, measured.noise, measured.variance, axes, cells_outside)] += times
+            if measured.is_table or not measured.inside & ~table:
+                alike[measured, measured.inside & table] += times
+        out = Counter[_Noisy]()
+        for (measured, shared), times in alike.items():
+            axes = [axis for bit, axis in axis_of.items() if bit & shared]
+            cells = measured.cells // math.prod(sizes[axis] for axis in axes)
+            inside = sum(1 << axis for axis in axes)
+            out[_Noisy(measured.is_table, measured.noise, measured.variance, inside, cells)] += times
         return out
 
     @cached_property
-    def _measured(self) -> Counter[_Measured]:
+    def _measured(self) -> Counter[_Noisy]:
         positions = self.schema.positions
         return Counter(
-            _Measured(
+            _Noisy(
                 m.query.is_table,
                 m.noise,
                 m.variance,
@@ -265,15 +258,14 @@ class ErrorBars:
         )
 
 
-class ErrorLaw:
-    """The error that every cell of one table has, or every sum of cells: a weighted sum of independent noise."""
+class ErrorLaw(ChosenSums):
+    """The errors of sums over chosen cells; cells that choose alike have the same law."""
 
-    def __init__(self, bars: ErrorBars, names: tuple[str, ...], sums: CellSums = _NO_SUM) -> None:
-        self._bars = bars
-        self._sizes = bars.schema.sizes(names)
-        self._sums = sums
-        self._all_names = names + sums.names
-        self._half_widths: dict[float, float] = {}
+    def __init__(
+        self, bars: ErrorBars, names: Sequence[str], summed: Sequence[str] = (), chosen: NDArray[np.bool_] | None = None
+    ) -> None:
+        super().__init__(names, summed, chosen)
+        self._bars, self._sizes = bars, bars.schema.sizes(names)
 
     @property
     def kind(self) -> ErrorKind:
@@ -281,32 +273,41 @@ class ErrorLaw:
         return self._bars.kind
 
     @cached_property
-    def std_error(self) -> float:
-        """The standard deviation of the noise in a cell; NaN where the table is not covered."""
-        squares = outer_product([[1 / n**2, 1 - 1 / n] for n in self._sizes])
-        variances = self._bars.variances(self._all_names).reshape(len(squares), -1)
-        return math.sqrt(squares @ variances @ self._sums.squares())
-
-    def half_width(self, level: float) -> float:
-        """The least h such that noise stays within plus or minus h with this probability, or more.
-
-        A millionth of the standard error is added: noise is often a whole number, and the rounding of an answer must
-        not put the truth just outside the interval that ends on it.
-        """
-        if level not in self._half_widths:
-            self._half_widths[level] = half_width(self.terms, level) + _ROUNDING * self.std_error
-        return self._half_widths[level]
+    def _sums(self) -> list[CellSums]:
+        """What is added up in a cell, for each mask."""
+        return [CellSums.of(self._summed, mask) for mask in self._masks]
 
     @cached_property
-    def terms(self) -> tuple[NoiseTerm, ...]:
-        """The noise in a cell: draws of one noise and one weight (without its sign) together."""
+    def std_error(self) -> float | Floats:
+        """The standard deviation of the noise in a cell; NaN where the table is not covered."""
+        squares = outer_product([[1 / n**2, 1 - 1 / n] for n in self._sizes])
+        variances = squares @ self._bars.variances((*self._names, *self._summed)).reshape(len(squares), -1)
+        # where nothing is added up the sum is exactly zero
+        return self._placed([math.sqrt(variances @ each.squares()) if each.cells.any() else 0.0 for each in self._sums])
+
+    def _half_width(self, level: float) -> float | Floats:
+        return self._placed([half_width(terms, level) for terms in self.terms])
+
+    def _placed(self, numbers: Sequence[float]) -> float | Floats:
+        """The number of each cell, from those of the masks."""
+        return numbers[0] if len(numbers) == 1 else np.array(numbers)[self._places]
+
+    @cached_property
+    def terms(self) -> list[tuple[NoiseTerm, ...]]:
+        """For each mask the noise in a cell: draws of one noise and one weight (without its sign) together."""
+        in_cells = [each.in_each_cell(self._names, self._sizes) for each in self._sums]
+        return [self._terms(each) if each.cells.any() else () for each in in_cells]
+
+    def _terms(self, sums: CellSums) -> tuple[NoiseTerm, ...]:
+        combined = self._bars.variances(sums.names)
         if self._bars.variances_left:
-            return (NoiseTerm(None, 1.0, count=1.0, variance=self.std_error**2),)
-        combined = self._bars.variances(self._all_names).reshape((2,) * len(self._all_names))
-        weights: dict[tuple[Noise | None, float], list[NDArray[np.float64]]] = defaultdict(list)
-        for shared, times in self._bars.shared(self._all_names).items():
-            size = _cell_weights if shared.is_table else _contrast_weights
-            weight, count = size(shared, self._sizes, self._sums, combined)
+            return (NoiseTerm(None, 1.0, count=1.0, variance=float(combined @ sums.squares())),)
+        combined, means = combined.reshape((2,) * len(sums.names)), cache(sums.mean)
+        weights: dict[tuple[Noise | None, float], list[Floats]] = defaultdict(list)
+        for shared, times in self._bars.shared(sums.names).items():
+            axes = tuple(axis for axis in range(combined.ndim) if shared.inside >> axis & 1)
+            inside = tuple(slice(None) if axis in axes else 0 for axis in range(combined.ndim))
+            weight, count = _weights(shared, means(axes), combined[inside])
             weights[shared.noise, shared.variance].append(np.stack([np.abs(weight), times * count]))
         merged = {noise: _merged(np.concatenate(parts, axis=1)) for noise, parts in weights.items()}
         terms = [
@@ -318,71 +319,19 @@ class ErrorLaw:
         return tuple(term for term in terms if term.share > enough)
 
 
-class ErrorLaws:
-    """The errors of a table whose cells do not all have the same law; ``places`` says which, for each cell."""
+def _weights(shared: _Noisy, sums: CellSums, combined: Floats) -> tuple[Floats, Floats]:
+    """The weights of the noisy numbers of a measurement in a sum over its attributes, and how many there are of each.
 
-    def __init__(self, laws: Sequence[ErrorLaw], places: NDArray[np.intp]) -> None:
-        self._laws = tuple(laws)
-        self._places = places
-
-    @cached_property
-    def std_error(self) -> NDArray[np.float64]:
-        """The standard deviation of the noise in each cell."""
-        return np.array([law.std_error for law in self._laws])[self._places]
-
-    def half_width(self, level: float) -> NDArray[np.float64]:
-        """For each cell the least h such that noise stays within plus or minus h with this probability, or more."""
-        return np.array([law.half_width(level) for law in self._laws])[self._places]
-
-
-def _cell_weights(
-    shared: _Shared, sizes: tuple[int, ...], sums: CellSums, combined: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weights of the noisy cells of a view, and how many there are of each.
-
-    There is one for each set of matching attributes, times the kinds of values of the attributes that are summed.
+    ``combined`` are the variances of the subsets of these. A contrast says something about the set of all of them only.
     """
-    inside, summed, spread = _split_axes(shared, sizes, sums)
-    alone = shared.variance * shared.cells_outside * outer_product([[n, 1] for n in (*inside, *summed.sizes)])
-    out = _subsets(combined, shared.axes)
-    out = out / alone.reshape(out.shape)
-    for axis, n in enumerate(inside):
-        without, within = out.take(0, axis), out.take(1, axis)
-        out = np.stack([(without - within) / n, without / n + within * (1 - 1 / n)], axis=axis)
-    weights = summed.weighted(out.reshape(-1, *(2,) * len(summed.names)))
-    counts = outer_product([*([n - 1, 1] for n in inside), *(kinds.tolist() for kinds in summed.kinds)])
-    return weights.ravel() / spread, shared.cells_outside * counts
+    if not shared.is_table:
+        weights, counts = sums.contrast()
+        return weights * (combined.ravel()[-1] / (shared.variance * contrast_variance(sums.sizes))), counts
+    alone = shared.variance * shared.cells * outer_product([[n, 1] for n in sums.sizes])
+    return sums.weighted(combined / alone.reshape(combined.shape)).ravel(), shared.cells * sums.counts
 
 
-def _contrast_weights(
-    shared: _Shared, sizes: tuple[int, ...], sums: CellSums, combined: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same for a contrast, which says something about the set of all its attributes only."""
-    inside, summed, spread = _split_axes(shared, sizes, sums)
-    alone = shared.variance * contrast_variance((*inside, *summed.sizes))
-    share = float(_subsets(combined, shared.axes).ravel()[-1]) / alone
-    weights, counts = contrast_weights(inside)
-    along, times = summed.contrast()
-    return share / spread * np.multiply.outer(weights, along).ravel(), np.multiply.outer(counts, times).ravel()
-
-
-def _split_axes(shared: _Shared, sizes: tuple[int, ...], sums: CellSums) -> tuple[list[int], CellSums, int]:
-    """The axes that a measurement shares with a table: the sizes of those asked, and what is summed along the others.
-
-    The last number is that of the cells of the asked attributes that it does not have: its own are spread over them.
-    """
-    first = len(sizes)
-    summed = sums.mean([axis - first for axis in shared.axes if axis >= first])
-    spread = math.prod(n for axis, n in enumerate(sizes) if axis not in shared.axes)
-    return [sizes[axis] for axis in shared.axes if axis < first], summed, spread
-
-
-def _subsets(combined: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
-    """The variances of the subsets that lie within some axes."""
-    return combined[tuple(slice(None) if axis in axes else 0 for axis in range(combined.ndim))]
-
-
-def _merged(pairs: NDArray[np.float64]) -> list[tuple[float, float]]:
+def _merged(pairs: Floats) -> list[tuple[float, float]]:
     """Weights and counts with equal weights put together; the sum of squares stays."""
     weights, counts = pairs[:, np.argsort(pairs[0])]
     starts = np.flatnonzero(np.diff(weights, prepend=-1.0) > _SAME * weights)

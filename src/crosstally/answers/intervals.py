@@ -92,9 +92,8 @@ class Covered:
 
     def expected(self) -> float:
         """The variance to expect of a cell."""
-        orders = np.rint(view_orders(self.shape)).astype(np.intp)
         places = self.estimate.places([self.names])[0][0]
-        left = self.estimate.variances[places] * self.bootstrap().left[orders]
+        left = self.estimate.variances[places] * self.bootstrap().left[view_orders(self.shape)]
         return float(left @ mean_squares(self.shape))
 
 

@@ -20,14 +20,13 @@ coefficient by coefficient in the residual basis, so that tables agree wherever 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.inference.bootstrap import Normals, number_of_draws, stream_seed
 from crosstally.residuals import rebuild
@@ -37,7 +36,7 @@ from crosstally.typing import Floats
 if TYPE_CHECKING:
     from crosstally.answers.error_bars import ErrorBars
 
-__all__ = ["LinearForm", "ProductTerm", "ReleaseSource", "normal_draws"]
+__all__ = ["LinearForm", "ProductTerm", "normal_draws", "placed"]
 
 _MOST_WEIGHTS = 4_000_000
 """Numbers held for the weights of one attribute: larger tables have their errors from replicates alone."""
@@ -46,48 +45,28 @@ _MOST_TERMS = 48
 """Pairs of terms are worked through one by one; what has more of them has its errors from replicates alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseSource:
-    """A release, as far as the errors of its answers go: how its measurements err, and how they were corrected."""
-
-    errors: ErrorBars
-    corrected: str
-
-    @property
-    def key(self) -> tuple[int, str, bool]:
-        """What tells releases apart: the same for the same measurements, inferred in the same way."""
-        return self.errors.digest, self.corrected, bool(self.errors.variances_left)
-
-    @property
-    def mixed(self) -> Collection[str]:
-        """The attributes that are measured in more than one way."""
-        return () if self.errors.joint is None else self.errors.joint.mixed
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductTerm:
     """Functions in product form, one for each cell of a result, all of one table of one release.
 
-    ``weights`` has an array for each of ``names``: the axes of the result (of length one where the weights do not
-    change along them), then the values of the attribute. ``factor`` has the axes of the result too.
+    ``weights`` has a stack for each of ``names``: for each value of the attribute its weights in all cells of the
+    result, with axes of length one where they do not change along them. ``factor`` is such a stack of one.
     """
 
-    source: ReleaseSource
+    source: ErrorBars
     names: tuple[str, ...]
     weights: tuple[Floats, ...]
     factor: Floats
 
     def along(self, axis: int, matrix: Floats) -> ProductTerm | None:
         """Cells along an axis become sums, weighted by the rows of a matrix; None if no product form has them."""
-        varying = [i for i, each in enumerate(self.weights) if each.shape[axis] > 1]
-        if self.factor.shape[axis] > 1 or len(varying) > 1:
+        varying = [i for i, each in enumerate(self.weights) if each.shape[axis + 1] > 1]
+        if self.factor.shape[axis + 1] > 1 or len(varying) > 1:
             return None
         if not varying:
-            sums = matrix.sum(axis=1).reshape([-1 if i == axis else 1 for i in range(self.factor.ndim)])
-            return replace(self, factor=self.factor * sums)
+            return replace(self, factor=map_axis(matrix.sum(axis=1, keepdims=True), self.factor, axis + 1))
         changed = list(self.weights)
-        mapped = np.tensordot(matrix, changed[varying[0]], axes=(1, axis))
-        changed[varying[0]] = np.moveaxis(mapped, 0, axis)
+        changed[varying[0]] = map_axis(matrix, changed[varying[0]], axis + 1)
         return replace(self, weights=tuple(changed))
 
     def covariance(self, other: ProductTerm) -> Floats:
@@ -97,18 +76,18 @@ class ProductTerm:
         mixed = self.source.mixed
         both = [name for name in self.names if name in other.names and name not in mixed]
         common: list[tuple[Floats, Floats]] = []  # for each attribute of both: what it gives outside B, and inside
-        outside = np.asarray(self.factor * other.factor)
+        outside = np.asarray((self.factor * other.factor)[0])
         for term, names in ((self, other.names), (other, self.names)):
             for name, weights in zip(term.names, term.weights, strict=True):
                 if name not in names and name not in mixed:
                     outside = outside * self._mean(name, weights)
         for name in both:
             mine, others = self.weights[self.names.index(name)], other.weights[other.names.index(name)]
-            means, basis = self._mean(name, mine) * self._mean(name, others), self.source.errors.basis(name)
+            means, basis = self._mean(name, mine) * self._mean(name, others), self.source.basis(name)
             if basis is None:
-                inside_of = np.einsum("...i,...i->...", mine, others) - mine.shape[-1] * means
+                inside_of = np.einsum("i...,i...->...", mine, others) - len(mine) * means
             else:
-                inside_of = np.einsum("...i,...i->...", mine @ basis[:, 1:], others @ basis[:, 1:])
+                inside_of = np.einsum("i...,i...->...", *(map_axis(basis[:, 1:].T, w, 0) for w in (mine, others)))
             common.append((means, inside_of))
         total = np.zeros(())
         for inside, variance in self._variances(other, both):
@@ -120,28 +99,28 @@ class ProductTerm:
 
     def _variances(self, other: ProductTerm, both: Sequence[str]) -> Iterator[tuple[tuple[int, ...], Floats]]:
         """For each set B of attributes of both, as marks: v_B, or F_B C_B F'_B where some are measured in two ways."""
-        sets, joint = product((0, 1), repeat=len(both)), self.source.errors.joint
+        sets, joint = product((0, 1), repeat=len(both)), self.source.joint
         if joint is None:
-            yield from zip(sets, map(np.asarray, self.source.errors.variances(both)), strict=True)
+            yield from zip(sets, map(np.asarray, self.source.variances(both)), strict=True)
             return
         (first, mine), (second, others) = self._along_mixed(), other._along_mixed()
         for inside in sets:
             part = [name for name, within in zip(both, inside, strict=True) if within]
             covariance = joint.covariance(part, first, second)
-            yield inside, np.asarray(((mine @ covariance) * others).sum(axis=-1))
+            yield inside, np.asarray((map_axis(covariance.T, mine, 0) * others).sum(axis=0))
 
     def _along_mixed(self) -> tuple[str | None, Floats]:
         """The attribute measured in more than one way, if there is one, and the weights along it in its basis."""
         for name, weights in zip(self.names, self.weights, strict=True):
-            basis = self.source.errors.basis(name)
+            basis = self.source.basis(name)
             if name in self.source.mixed and basis is not None:
-                return name, np.asarray(weights @ basis)
-        return None, np.ones(1)
+                return name, map_axis(basis.T, weights, 0)
+        return None, np.ones((1,) * self.factor.ndim)
 
     def _mean(self, name: str, weights: Floats) -> Floats:
         """What weights along an attribute make of the total: their mean, or by u where it is measured by a matrix."""
-        basis = self.source.errors.basis(name)
-        return np.asarray(weights.mean(axis=-1) if basis is None else weights @ basis[:, 0])
+        basis = self.source.basis(name)
+        return np.asarray(weights.mean(axis=0) if basis is None else np.tensordot(basis[:, 0], weights, axes=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,12 +131,12 @@ class LinearForm:
     terms: tuple[ProductTerm, ...]
 
     @classmethod
-    def table(cls, source: ReleaseSource, names: Sequence[str], shape: Sequence[int]) -> LinearForm | None:
+    def table(cls, source: ErrorBars, names: Sequence[str], shape: Sequence[int]) -> LinearForm | None:
         """The cells of a table themselves."""
         if any(n**2 > _MOST_WEIGHTS for n in shape):
             return None
-        weights = tuple(np.expand_dims(np.eye(n), _others(axis, len(shape))) for axis, n in enumerate(shape))
-        return cls(tuple(shape), (ProductTerm(source, tuple(names), weights, np.ones((1,) * len(shape))),))
+        weights = tuple(placed(np.eye(n), (axis,), len(shape)) for axis, n in enumerate(shape))
+        return cls(tuple(shape), (ProductTerm(source, tuple(names), weights, np.ones((1,) * (1 + len(shape)))),))
 
     @classmethod
     def of_terms(cls, shape: Sequence[int], terms: Sequence[ProductTerm]) -> LinearForm | None:
@@ -174,97 +153,72 @@ class LinearForm:
                 total = total + 2 * term.covariance(other)
         return np.maximum(total, 0.0)
 
-    def along(self, axis: int, matrix: Floats) -> LinearForm | None:
-        """Cells along an axis become sums, weighted by the rows of a matrix."""
+    def along(self, axis: int, matrix: Floats, *, kept: bool) -> LinearForm | None:
+        """Cells along an axis become sums, weighted by the rows of a matrix; not ``kept``, an axis of one goes."""
         changed = [term.along(axis, matrix) for term in self.terms]
+        if not all(changed):
+            return None
         shape = (*self.shape[:axis], len(matrix), *self.shape[axis + 1 :])
-        return LinearForm(shape, tuple(each for each in changed if each)) if all(changed) else None
+        sums = LinearForm(shape, tuple(each for each in changed if each))
+        return sums if kept else sums.mapped(partial(np.squeeze, axis=axis + 1))
 
-    def without(self, axis: int) -> LinearForm:
-        """An axis of length one left out."""
-        return self._reshaped(lambda array: np.squeeze(array, axis), (*self.shape[:axis], *self.shape[axis + 1 :]))
-
-    def placed(self, axes: Sequence[int], ndim: int) -> LinearForm:
-        """The axes moved to some places among ``ndim``; the others have length one."""
-        shape, order = [1] * ndim, np.argsort(axes)
-        for axis, n in zip(axes, self.shape, strict=True):
-            shape[axis] = n
-        missing = tuple(i for i in range(ndim) if i not in axes)
-
-        def change(array: Floats) -> Floats:
-            rest = tuple(range(len(axes), array.ndim))
-            return np.expand_dims(array.transpose(*order.tolist(), *rest), missing)
-
-        return self._reshaped(change, tuple(shape))
-
-    def picked(self, cells: NDArray[np.intp]) -> LinearForm | None:
-        """Some cells, by their places in the flat table, in a row."""
-        widest = max((each.shape[-1] for term in self.terms for each in term.weights), default=1)
-        if math.prod(self.shape) * widest > _MOST_WEIGHTS:
+    def mapped(self, function: Callable[[Floats], Floats], *, whole: bool = False) -> LinearForm | None:
+        """The cells moved by a function of stacks of tables; ``whole`` if axes of length one must be repeated."""
+        widest = max((len(each) for term in self.terms for each in term.weights), default=1)
+        if whole and math.prod(self.shape) * widest > _MOST_WEIGHTS:
             return None
 
-        def change(array: Floats) -> Floats:
-            rest = array.shape[len(self.shape) :]
-            return np.broadcast_to(array, self.shape + rest).reshape(-1, *rest)[cells]
+        def moved(stack: Floats) -> Floats:
+            return function(np.broadcast_to(stack, (len(stack), *self.shape)) if whole else stack)
 
-        return self._reshaped(change, (len(cells),))
+        terms = [
+            replace(each, weights=tuple(map(moved, each.weights)), factor=moved(each.factor)) for each in self.terms
+        ]
+        return LinearForm(function(np.broadcast_to(0.0, (1, *self.shape))).shape[1:], tuple(terms))
 
-    def scaled(self, factor: float | Floats) -> LinearForm:
-        """Times a number, or numbers that have the axes of the table."""
-        terms = tuple(replace(term, factor=np.asarray(term.factor * factor)) for term in self.terms)
-        return replace(self, terms=terms)
+    def scaled(self, factor: float) -> LinearForm:
+        """Times a number."""
+        return replace(self, terms=tuple(replace(term, factor=term.factor * factor) for term in self.terms))
 
     def plus(self, other: LinearForm) -> LinearForm | None:
         """The sum with another of as many axes."""
         return LinearForm.of_terms(np.broadcast_shapes(self.shape, other.shape), self.terms + other.terms)
 
-    def _reshaped(self, change: Callable[[Floats], Floats], shape: tuple[int, ...]) -> LinearForm:
-        def term(each: ProductTerm) -> ProductTerm:
-            return replace(each, weights=tuple(map(change, each.weights)), factor=change(each.factor))
 
-        return LinearForm(shape, tuple(map(term, self.terms)))
-
-
-def _others(axis: int, ndim: int) -> tuple[int, ...]:
-    """Where axes of length one go, so that an array (n, n) has its first axis at ``axis`` and its second at the end."""
-    return tuple(i for i in range(ndim) if i != axis)
+def placed(stack: Floats, axes: Sequence[int], ndim: int) -> Floats:
+    """The axes after the first moved to some places among ``ndim``; the others have length one."""
+    order = [0, *(int(i) + 1 for i in np.argsort(axes))]
+    return np.expand_dims(stack.transpose(order), tuple(i + 1 for i in range(ndim) if i not in axes))
 
 
 def normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> Floats:
     """The values, then the values with noise drawn anew."""
     number = number_of_draws(values.size)
     ordered = errors.schema.ordered(names)
-    coefficients = (_coefficients if errors.joint is None else _joint_coefficients)(errors, ordered, number)
-    mixed = () if errors.joint is None else errors.joint.mixed
+    coefficients = _coefficients(errors, ordered, number)
     for axis, name in enumerate(ordered, start=1):
-        if name in errors.linear and name not in mixed:
+        if name in errors.linear and name not in errors.mixed:
             coefficients = map_axis(errors.linear[name].to_helmert, coefficients, axis)
     noise = rebuild(coefficients, len(ordered)).transpose(0, *(ordered.index(name) + 1 for name in names))
     return np.concatenate([values[None], values + noise])
 
 
 def _coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
-    """Errors of the coefficients of a table, set by set: (draws, an axis for each attribute)."""
-    shape = errors.schema.sizes(names)
-    out = np.zeros((number, *shape))
-    for place, variance in enumerate(errors.variances(names)):
-        inside = [bool(place >> (len(shape) - 1 - axis) & 1) for axis in range(len(shape))]
-        own = tuple(n - 1 for n, within in zip(shape, inside, strict=True) if within)
-        part = [name for name, within in zip(names, inside, strict=True) if within]
-        at = tuple(slice(1, None) if within else 0 for within in inside)
-        out[:, *at] = np.sqrt(variance) * _drawn(errors.digest, part, (number, *own))
-    return out
+    """Errors of the coefficients of a table, set by set: (draws, an axis for each attribute).
 
-
-def _joint_coefficients(errors: ErrorBars, names: Sequence[str], number: int) -> Floats:
-    """The same where an attribute is measured in more than one way: all its values of a set are drawn together."""
-    assert errors.joint is not None
-    mixed = next((name for name in names if name in errors.joint.mixed), None)
+    Of an attribute that is measured in more than one way all values of a set are drawn together.
+    """
+    joint, mixed = errors.joint, next((name for name in names if name in errors.mixed), None)
     shape, others = errors.schema.sizes(names), [axis for axis, name in enumerate(names) if name != mixed]
+    variances = errors.variances(names).reshape((2,) * len(names))
     out = np.zeros((number, *shape))
     for inside in (some for order in range(len(others) + 1) for some in combinations(others, order)):
         part, own = [names[axis] for axis in inside], [shape[axis] - 1 for axis in inside]
-        drawn = errors.joint.drawn(part, mixed, partial(_drawn, errors.digest, part, (number, *own)))
+        normals = partial(_drawn, errors.digest, part, (number, *own))
+        if joint is None:
+            drawn = np.sqrt(variances[tuple(int(axis in inside) for axis in others)]) * normals()
+        else:
+            drawn = joint.drawn(part, mixed, normals)
         if mixed is not None:  # its values are the last axis as drawn
             drawn = np.moveaxis(drawn, -1, 1 + sum(axis < names.index(mixed) for axis in inside))
         at = tuple(

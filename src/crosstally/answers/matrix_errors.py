@@ -15,7 +15,7 @@ read from it: F_B C_B, for all B that it is about, times A = S [u K] along each 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
 
@@ -23,39 +23,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.marginal import ErrorKind
-from crosstally.answers.noise_sums import NoiseTerm, half_width
+from crosstally.answers.noise_sums import ChosenSums, NoiseTerm, half_width
 from crosstally.budget import NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.query.operators import CONTRAST
 from crosstally.residuals import Variances
 from crosstally.residuals.axes import basis_along, map_axis
 from crosstally.residuals.mixed import MeasuredWay, MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["LinearErrors", "MatrixError", "NestedError", "contrast_weights"]
+__all__ = ["LinearErrors", "MatrixError", "NestedError"]
 
 _MOST_LAWS = 400
 """Cells of one table whose quantiles are worked out one by one under Laplace noise, a few milliseconds each; those of
 larger tables count as normal, which many numbers added up nearly are."""
 
 _DENSE_SCALE = 5.0  # discrete Gaussian noise from this scale on is normal to fifteen digits
-_ROUNDING = 1e-6  # of a standard error, as for other laws: an answer's rounding must not put the truth outside
 _LEAST_WEIGHT = 1e-12  # of the largest: noise that counts for less is left out
-
-
-def contrast_weights(sizes: Iterable[int]) -> tuple[Floats, Floats]:
-    """How much the numbers of a contrast weigh in one cell of the centred table, and how many weigh so much.
-
-    Along an attribute of n values n - 1 numbers weigh -1 / n^2 and one (1 - 1/n) / n; of two values its one number
-    weighs a half, with either sign.
-    """
-    weights = counts = np.ones(1)
-    for n in sizes:
-        own = np.array([(1 / 2, 1)] if CONTRAST.numbers(n) == 1 else [(-1 / n**2, n - 1), ((1 - 1 / n) / n, 1)])
-        weights = np.multiply.outer(weights, own[:, 0]).ravel()
-        counts = np.multiply.outer(counts, own[:, 1]).ravel()
-    return weights, counts
 
 
 class LinearErrors:
@@ -221,11 +205,10 @@ class NestedError:
         return float(ndtri((1 + level) / 2)) * self.std_error
 
 
-class MatrixError:
-    """The errors of sums over chosen cells of ``summed``, for each cell of ``names``: they differ from cell to cell.
+class MatrixError(ChosenSums):
+    """Such errors along an attribute that is measured by a matrix: they differ from cell to cell.
 
-    ``kept`` are the values of each of ``names``; ``chosen`` has an axis for each of them, of length one where all
-    values choose alike, then one for each of ``summed``. ``kind`` says how well quantiles of single noises are known.
+    ``kept`` are the values of each of ``names``; ``kind`` says how well quantiles of single noises are known.
     """
 
     def __init__(
@@ -238,30 +221,21 @@ class MatrixError:
         kept: Sequence[NDArray[np.intp]] | None = None,
         chosen: NDArray[np.bool_] | None = None,
     ) -> None:
-        self._law, self._names, self._summed = law, tuple(names), tuple(summed)
+        super().__init__(names, summed, chosen)
+        self._law = law
         self._kept = [np.arange(n) for n in law.schema.sizes(names)] if kept is None else kept
-        self._chosen = np.ones((1,) * len(names), np.bool_) if chosen is None else chosen
-        self._half_widths: dict[float, Floats] = {}
-        exact = law.is_normal or math.prod(map(len, self._kept)) <= _MOST_LAWS
+        self._places = np.broadcast_to(self._places, tuple(map(len, self._kept)))
+        exact = law.is_normal or self._places.size <= _MOST_LAWS
         self.kind = kind if exact else ErrorKind.ESTIMATED
 
     @cached_property
     def std_error(self) -> Floats:
         """The standard deviation of the noise in each cell."""
-        shape, inside = self._chosen.shape[: len(self._names)], self._chosen.shape[len(self._names) :]
-        masks, places = np.unique(self._chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
-        places = np.broadcast_to(places.reshape(shape), tuple(map(len, self._kept)))
-        out = np.zeros(places.shape)
-        for number, mask in enumerate(masks.astype(np.float64)):
-            table = self._law.variances(self._names, self._summed, mask.reshape(inside), self._kept)
-            out = np.where(places == number, table, out)
+        out = np.zeros(self._places.shape)
+        for number, mask in enumerate(self._masks.astype(np.float64)):
+            table = self._law.variances(self._names, self._summed, mask, self._kept)
+            out = np.where(self._places == number, table, out)
         return np.sqrt(np.maximum(out, 0.0))
-
-    def half_width(self, level: float) -> Floats:
-        """For each cell the least h such that noise stays within plus or minus h with this probability, or more."""
-        if level not in self._half_widths:
-            self._half_widths[level] = self._half_width(level) + _ROUNDING * self.std_error
-        return self._half_widths[level]
 
     def _half_width(self, level: float) -> Floats:
         if self._law.is_normal or self.std_error.size > _MOST_LAWS:
@@ -273,9 +247,9 @@ class MatrixError:
 
     def terms(self, cell: Sequence[int]) -> Iterator[NoiseTerm]:
         """The noise in a cell: each noisy number with its weight."""
-        weights, number = np.ones(()), len(self._names)
+        weights = np.ones(())
         for name, values, value in zip(self._names, self._kept, cell, strict=True):
             weights = np.multiply.outer(weights, self._law.basis(name)[values[value]])
-        at = tuple(value if n > 1 else 0 for value, n in zip(cell, self._chosen.shape[:number], strict=True))
-        mask = self._law.in_bases(self._chosen[at].astype(np.float64), self._summed)
-        return self._law.terms((*self._names, *self._summed), np.multiply.outer(weights, mask))
+        mask = self._masks[self._places[tuple(cell)]].astype(np.float64)
+        weights = np.multiply.outer(weights, self._law.in_bases(mask, self._summed))
+        return self._law.terms((*self._names, *self._summed), weights)

@@ -12,17 +12,20 @@ a condition in product form costs 2 numbers for each attribute.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.residuals.axes import outer_product
+from crosstally.typing import Floats
 
-__all__ = ["CellSums", "NoiseTerm", "half_width"]
+__all__ = ["CellSums", "ChosenSums", "NoiseTerm", "half_width"]
 
 # Limits memory: 4 MB of complex numbers. Wider sums of equal draws go through the integral, as mixed ones do.
 _MOST_LATTICE_POINTS = 2**18
@@ -32,6 +35,7 @@ _BLOCK = 2**16  # numbers that are worked on at once: 512 kB, so that they stay 
 # Kaiser's shape parameter: beyond the band its transform is below e^-30. Less leaves a tail, more widens the blur.
 _BAND = 30.0
 _MARGIN = 1e-10  # added to the level: far above the rounding of the sum, so that intervals are never too short
+_ROUNDING = 1e-6  # of a standard error, added to half widths: estimates and widths are doubles, and none may be short
 _NEGLIGIBLE = -37.0  # of logarithms: e^-37 is below 1e-16, what a double adds nothing from
 
 
@@ -115,7 +119,7 @@ def _tail(term: NoiseTerm) -> float:
     return abs(term.weight) * (scales * term.noise.scale + 1)
 
 
-def _blurred_characteristic(terms: Sequence[NoiseTerm], step: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _blurred_characteristic(terms: Sequence[NoiseTerm], step: float) -> tuple[Floats, Floats]:
     """The frequencies (multiples of the step) at which the characteristic function of E + U is not negligible.
 
     Every factor is at most 1, so a frequency is dropped as soon as the product so far is negligible: the terms that
@@ -131,7 +135,7 @@ def _blurred_characteristic(terms: Sequence[NoiseTerm], step: float) -> tuple[ND
     return frequencies, np.exp(logs)
 
 
-def _log_characteristic_of_sum(terms: Sequence[NoiseTerm], frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_characteristic_of_sum(terms: Sequence[NoiseTerm], frequencies: Floats) -> Floats:
     """The logarithm of the characteristic function of a sum, without blur."""
     alike: dict[tuple[Noise | None, float], list[NoiseTerm]] = defaultdict(list)
     for term in terms:
@@ -144,17 +148,17 @@ def _log_characteristic_of_sum(terms: Sequence[NoiseTerm], frequencies: NDArray[
 
 
 @cache
-def _log_kaiser() -> NDArray[np.float64]:
+def _log_kaiser() -> Floats:
     """The logarithm of (sinh r / r) / (sinh b / b), r^2 = b^2 - x^2, for b the band and x in equal steps up to b."""
     root = np.sqrt(_BAND**2 - (_BAND / _POINTS * np.arange(1.0, _POINTS)) ** 2)
     return np.asarray(_log_sinh_ratio(root) - _log_sinh_ratio(np.array(_BAND)))
 
 
-def _log_sinh_ratio(root: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_sinh_ratio(root: Floats) -> Floats:
     return np.asarray(root + np.log(-np.expm1(-2 * root) / (2 * root)))
 
 
-def _log_characteristic(noise: Noise | None, variance: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_characteristic(noise: Noise | None, variance: float, angles: Floats) -> Floats:
     """The logarithm of the characteristic function of one draw."""
     if noise is None:
         return np.asarray(-variance / 2 * angles**2)
@@ -163,7 +167,7 @@ def _log_characteristic(noise: Noise | None, variance: float, angles: NDArray[np
     return _log_gaussian_characteristic(noise.scale, angles)
 
 
-def _log_gaussian_characteristic(scale: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_gaussian_characteristic(scale: float, angles: Floats) -> Floats:
     """The logarithm of the discrete Gaussian's: sum of e^(-k^2 / 2 s^2) cos(k t), normalised.
 
     For all but small scales by Poisson's summation: the continuous one, added up over t + 2 pi m. Five terms on each
@@ -197,7 +201,7 @@ def _log_zero(noise: Noise | None) -> float:
     return -math.log1p(2 * sum(math.exp(-(k**2) / (2 * noise.scale**2)) for k in range(1, 46)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CellSums:
     """The cells of ``names`` that are summed.
 
@@ -206,8 +210,8 @@ class CellSums:
     """
 
     names: tuple[str, ...]
-    kinds: tuple[NDArray[np.float64], ...]
-    cells: NDArray[np.float64]
+    kinds: tuple[Floats, ...]
+    cells: Floats
 
     @classmethod
     def of(cls, names: Sequence[str], chosen: NDArray[np.bool_]) -> CellSums:
@@ -220,72 +224,109 @@ class CellSums:
             kinds.append(times.astype(float))
         return cls(tuple(names), tuple(kinds), cells.astype(float))
 
-    @property
+    def in_each_cell(self, names: Sequence[str], sizes: Sequence[int]) -> CellSums:
+        """The sum in one cell of further attributes: along each of them its own value is chosen, and no other."""
+        cells = np.zeros((2,) * len(sizes) + self.cells.shape)
+        cells[(1,) * len(sizes)] = self.cells
+        kinds = (np.array([n - 1.0, 1.0]) for n in sizes)
+        return CellSums((*names, *self.names), (*kinds, *self.kinds), cells)
+
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many values each attribute has."""
         return tuple(int(kinds.sum()) for kinds in self.kinds)
 
-    def squares(self) -> NDArray[np.float64]:
+    @cached_property
+    def counts(self) -> Floats:
+        """How many cells are of each combination of kinds."""
+        return outer_product([kinds.tolist() for kinds in self.kinds])
+
+    def squares(self) -> Floats:
         """The sum of squares of each part along its own attributes, for all subsets, the last attribute fastest."""
-        return _squares(self.cells[None], np.ones(1), self.kinds)
+        out = self._coefficients**2
+        for n in self.sizes:  # the axis that is done becomes the last one
+            out = np.stack([out[0] / n, out[1:].sum(axis=0)], axis=-1)
+        return out.ravel()
 
     def mean(self, axes: Sequence[int]) -> CellSums:
         """The mean along all attributes but those of some axes (increasing); not 0 or 1 any more."""
         cells = self.cells
-        for axis in reversed(range(len(self.kinds))):
-            if axis not in axes:
-                cells = np.tensordot(cells, self.kinds[axis] / self.kinds[axis].sum(), axes=(axis, 0))
-        return CellSums(tuple(self.names[i] for i in axes), tuple(self.kinds[i] for i in axes), np.asarray(cells))
+        for axis, kinds in enumerate(self.kinds):  # each axis becomes the last one, or goes
+            cells = cells.reshape(len(kinds), -1)
+            cells = cells.T if axis in axes else kinds / kinds.sum() @ cells
+        own = tuple(self.kinds[axis] for axis in axes)
+        return CellSums(tuple(self.names[axis] for axis in axes), own, cells.reshape([len(kinds) for kinds in own]))
 
-    def weighted(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sum over all parts of share times part, for each row of ``shares`` (rows, 2, ..., 2): (rows, cells)."""
-        return _weighted(shares, self.cells[None], self.kinds)
+    def weighted(self, shares: Floats) -> Floats:
+        """The sum over all parts of share times part; ``shares`` has an axis of two for each attribute."""
+        for axis, kinds in enumerate(self.kinds):
+            if len(kinds) != 2:
+                shares = shares.take([0, *[1] * (len(kinds) - 1)], axis)
+        return self._turned(self._coefficients * shares) / self._roots
 
-    def contrast(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def contrast(self) -> tuple[Floats, Floats]:
         """What a contrast of all attributes adds for each of its noisy numbers, and how often each occurs.
 
         Along an attribute of n > 2 values a noisy number stands for a cell times n. Along one of two values there is
         a single number, half of which is added to one cell and taken from the other: the centred value of the first.
         """
-        cells, times = self.cells[None], np.ones(1)
-        for kinds in self.kinds:
-            n, centred = kinds.sum(), _split(cells, kinds)[1]
-            centred, number = (centred[:, :1], np.ones(1)) if n == 2 else (centred / n, kinds)
-            cells = centred.reshape(-1, *centred.shape[2:])
-            times = np.multiply.outer(times, number).ravel()
-        return cells, times
+        cells, times = self.cells, []
+        for axis, (kinds, n) in enumerate(zip(self.kinds, self.sizes, strict=True)):
+            mean = np.tensordot(cells, kinds / n, axes=(axis, 0))
+            cells = cells - np.expand_dims(mean, axis)
+            cells = cells.take([0], axis) if n == 2 else cells / n
+            times.append([1.0] if n == 2 else kinds.tolist())
+        return cells.ravel(), outer_product(times)
+
+    @cached_property
+    def _roots(self) -> Floats:
+        """The square root of the number of cells of each combination of kinds."""
+        return np.sqrt(self.counts).reshape(self.cells.shape)
+
+    @cached_property
+    def _coefficients(self) -> Floats:
+        """All cells in an orthonormal basis whose first vector along each attribute is the constant one."""
+        return self._turned(self.cells * self._roots)
+
+    def _turned(self, cells: Floats) -> Floats:
+        """Into that basis by Householder's reflections, so that the way back is the same."""
+        for kinds in self.kinds:  # each axis becomes the last one
+            normal = np.sqrt(kinds / kinds.sum())
+            normal[0] += 1.0
+            cells = cells.reshape(len(normal), -1)
+            cells = (cells - np.multiply.outer(normal, normal * (2 / (normal @ normal)) @ cells)).T
+        return cells.reshape(self.cells.shape)
 
 
-def _split(cells: NDArray[np.float64], kinds: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean along the second axis, and what is left: (P, rest) and (P, kinds, rest) of (P, kinds, rest)."""
-    mean = np.asarray(np.tensordot(cells, kinds / kinds.sum(), axes=(1, 0)))
-    return mean, cells - mean[:, None]
+class ChosenSums(ABC):
+    """The errors of sums over chosen cells of ``summed``, for each cell of ``names``.
 
+    ``chosen`` has an axis for each of ``names``, of length one where all values choose alike, then one for each of
+    ``summed``; without it nothing is summed. ``_masks`` are the ways to choose, ``_places`` says which each cell has.
+    """
 
-def _squares(
-    cells: NDArray[np.float64], times: NDArray[np.float64], kinds: Sequence[NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """``cells`` is (P, kinds of each attribute); each of the P, centred already, occurs a number of times."""
-    if not kinds:
-        return np.array([times @ cells**2])
-    mean, centred = _split(cells, kinds[0])
-    within = centred.reshape(-1, *centred.shape[2:])
-    return np.concatenate(
-        [
-            _squares(mean, times, kinds[1:]),
-            _squares(within, np.multiply.outer(times, kinds[0]).ravel(), kinds[1:]),
-        ]
-    )
+    def __init__(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_] | None) -> None:
+        self._names, self._summed = tuple(names), tuple(summed)
+        chosen = np.ones((1,) * len(names), np.bool_) if chosen is None else chosen
+        shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
+        masks, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
+        self._masks, self._places = masks.reshape(-1, *inside), places.reshape(shape)
+        self._half_widths: dict[float, float | Floats] = {}
 
+    @property
+    @abstractmethod
+    def std_error(self) -> float | Floats:
+        """The standard deviation of the noise in each cell."""
 
-def _weighted(
-    shares: NDArray[np.float64], cells: NDArray[np.float64], kinds: Sequence[NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """``shares`` is (rows, 2, ..., 2) and ``cells`` (P, kinds of each attribute left): (rows, P x kinds left)."""
-    if not kinds:
-        return np.multiply.outer(shares, cells)
-    mean, centred = _split(cells, kinds[0])
-    rows, shape = len(shares), centred.shape
-    without = _weighted(shares[:, 0], mean, kinds[1:]).reshape(rows, shape[0], 1, -1)
-    within = _weighted(shares[:, 1], centred.reshape(-1, *shape[2:]), kinds[1:])
-    return (within.reshape(rows, shape[0], shape[1], -1) + without).reshape(rows, -1)
+    def half_width(self, level: float) -> float | Floats:
+        """For each cell the least h such that noise stays within plus or minus h with this probability, or more.
+
+        A millionth of the standard error is added: noise is often a whole number, and the rounding of an answer must
+        not put the truth just outside the interval that ends on it.
+        """
+        if level not in self._half_widths:
+            self._half_widths[level] = self._half_width(level) + _ROUNDING * self.std_error
+        return self._half_widths[level]
+
+    @abstractmethod
+    def _half_width(self, level: float) -> float | Floats: ...

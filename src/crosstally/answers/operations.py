@@ -350,12 +350,12 @@ class LabelledTable(ABC):
                     f"{attribute.name!r} differs; sum, select or group first"
                 )
         mine, others = (tuple(map(wide._axis, table.schema.names)) for table in (self, other))
-        places, ndim, joint = (mine, others), wide.values.ndim, None
+        places, ndim, known = (mine, others), wide.values.ndim, None
         if self.joint is not None and other.joint is not None:
             joint = self.joint.combined(other.joint, function, places, ndim=ndim, sign=sign)
-        inputs = [each.uncertainty for each in (self, other) if each.uncertainty is not None]
+            inputs = [each.uncertainty for each in (self, other) if each.uncertainty is not None]
+            known = computed(inputs, joint, quantity)
         values = combined(function, places, ndim, self.values[None], other.values[None])[0]
-        known = computed(inputs, joint, quantity)
         return self._computed(wide.schema, values, known, quantity=quantity, others=[other])
 
     def _axis(self, name: str) -> int:

@@ -80,7 +80,6 @@ class SpreadOverGroups:
     """
 
     whole: Covered | Modelled
-    bootstrap: Callable[[], Bootstrap]
     sizes: Callable[[], Mapping[int, Floats]]
     axes: Mapping[int, InGroups]
     cells: Floats
@@ -103,7 +102,7 @@ class SpreadOverGroups:
 
     def _again(self, groups: Floats) -> Floats:
         """The table of the truth of the replicates, then of each of them, from those of groups."""
-        bootstrap = self.bootstrap()
+        bootstrap = self.whole.bootstrap()
         shares = {
             axis: np.stack([shares_in_groups(own.groups, row) for row in own.in_full(bootstrap)])
             for axis, own in self.axes.items()
@@ -117,7 +116,7 @@ class SpreadOverGroups:
         sets = [axes for n in range(2, ndim + 1) for axes in combinations(range(ndim), n) if set(axes) & set(self.axes)]
         own = {axes: found for axes in sets if (found := self.own(axes)) is not None}
         stretched = {axis: each.stretch() for axis, each in self.axes.items()}
-        normals = Normals(self.bootstrap().seed + 2)
+        normals = Normals(self.whole.bootstrap().seed + 2)
         factors = interaction_factors(normals, self.sizes(), shape, sets, own=own, stretched=stretched)
         groups = self.cells[None]
         if isinstance(self.whole, Modelled):
@@ -142,7 +141,7 @@ class SpreadOverGroups:
         least = least * (again[0] / np.maximum(truth, LEAST)) ** 2
         values = spread(self.cells[None], self.axes, self._shares)
         for axis, own in self.axes.items():
-            stack = own.in_full(self.bootstrap())
+            stack = own.in_full(self.whole.bootstrap())
             in_full = np.maximum(_one_way(values, axis)[0], stack[0]) + MARGIN * np.sqrt(squares_shared(stack))
             most = np.minimum(most, _along(in_full[None], axis, most.ndim)[0])
         return least, most

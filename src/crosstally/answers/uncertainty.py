@@ -1,8 +1,9 @@
 """How sure the cells of a table are: an exact linear law, joint draws, or bounds.
 
-Each of the three has a ``std_error`` (NaN where there is none), a ``half_width``, an ``interval`` around values, and
-says what becomes of it: ``picked`` for some of the cells, ``summed`` for counts of a condition, ``map`` for anything
-else. Where a function of a linear law is linear, so is the law of what comes out; otherwise it has draws.
+Each of the three is an ``Uncertainty``: it has a ``std_error`` (NaN where there is none), a ``half_width``, an
+``interval`` around values, and says what becomes of it: ``picked`` for some of the cells, ``summed`` for counts of a
+condition, ``map`` for anything else. Where a function of a linear law is linear, so is the law of what comes out;
+otherwise it has draws. The three differ in the ends of intervals alone.
 
 Answers of one release err together: they rest on the same noise. ``Joint`` knows two things about it.
 
@@ -33,24 +34,29 @@ replicates, stretched to hold g(f(t)).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change, Places, combined, emptied
-from crosstally.answers.linear_form import LinearForm, ReleaseSource
+from crosstally.answers.linear_form import LinearForm, placed
 from crosstally.errors import QueryError
 from crosstally.typing import Floats
+
+if TYPE_CHECKING:
+    from crosstally.answers.error_bars import ErrorBars
 
 __all__ = [
     "Bounds",
     "CellError",
     "Counts",
     "Draws",
+    "Ends",
     "Joint",
     "LinearLaw",
     "Spread",
@@ -100,7 +106,7 @@ class Joint:
     turn, so that these draws belong to theirs over and over.
     """
 
-    sources: tuple[ReleaseSource, ...]
+    sources: tuple[ErrorBars, ...]
     make_draws: Callable[[], Floats]
     make_form: Callable[[], LinearForm | None] = _not_linear
     replicates: bool = False
@@ -144,7 +150,7 @@ class Joint:
 def joined(joints: Sequence[Joint]) -> list[Joint]:
     """The same, stated to be independent where they are of different releases."""
     sources = {source.key: source for joint in joints for source in joint.sources}
-    if len({source.errors.digest for source in sources.values()}) < len(sources):
+    if len({source.digest for source in sources.values()}) < len(sources):
         raise QueryError("answers that rest on the same measurements are not independent; use one release for both")
     return [replace(joint, sources=tuple(sources.values())) for joint in joints]
 
@@ -155,7 +161,7 @@ def root_mean_square(draws: Floats) -> Floats:
         return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
 
 
-def _together(one: Joint, other: Joint) -> tuple[ReleaseSource, ...]:
+def _together(one: Joint, other: Joint) -> tuple[ErrorBars, ...]:
     """The releases that two answers rest on; raises where nobody said that these are independent."""
     if one.sources == other.sources:
         return one.sources
@@ -186,9 +192,9 @@ def _combined_draws(one: Joint, other: Joint, function: Callable[[Floats, Floats
 
 
 def _combined_form(one: Joint, other: Joint, sign: float, places: Places, ndim: int) -> LinearForm | None:
-    if one.form is None or other.form is None:
-        return None
-    return one.form.placed(places[0], ndim).plus(other.form.placed(places[1], ndim).scaled(sign))
+    forms = zip((one.form, other.form), places, strict=True)
+    first, second = (form and form.mapped(partial(placed, axes=axes, ndim=ndim)) for form, axes in forms)
+    return first.plus(second.scaled(sign)) if first and second else None
 
 
 class CellError(Protocol):
@@ -236,124 +242,111 @@ class Spread:
         low, high = whole_ends(low, high)
         return (low, high) if self.inside is None else (low * self.inside, high * self.inside)
 
-    def picked(self, change: Change) -> Spread:
-        """Of some of the cells."""
-        truth, most, inside = (None if a is None else change.table(a) for a in (self.truth, self.most, self.inside))
-        below = change.table(self.below)
-        above = below if self.above is self.below else change.table(self.above)
-        return Spread(truth, below, above, self.freedom, most, inside)
-
 
 @dataclass(frozen=True, eq=False)
-class LinearLaw:
-    """The cells are linear in what was measured: noise has a known law, before negative cells are corrected.
+class Uncertainty(ABC):
+    """How sure the cells of a table are.
 
-    ``error`` knows it; None where it is normal with the variance of the linear form. ``whole`` says that counts cannot
-    be negative, so that ends are whole numbers from zero on. ``part`` says which cells these are of a table of a shape.
+    ``error`` is the law of the noise before negative cells are corrected; without one the standard error is that of
+    ``joint``, and ``modelled`` cells have none. ``change`` says what sums of the table these cells are, ``possible``
+    which cells of it are not zero for certain, ``part`` which cells they are of another table with some values.
+    ``additive`` says whether sums of them are known as they are.
     """
 
-    joint: Joint | None
+    joint: Joint | None = None
     error: CellError | None = None
-    whole: bool = False
-    part: tuple[Change, tuple[int, ...]] | None = None
-
-    @cached_property
-    def std_error(self) -> float | Floats:
-        """The standard error of each cell."""
-        if self.error is None:
-            assert self.joint is not None  # then it is linear
-            return self.joint.std_error
-        return self._in_part(self.error.std_error)
-
-    def half_width(self, level: float) -> float | Floats:
-        """The h such that noise stays within plus or minus h with this probability."""
-        return _normal(level) * self.std_error if self.error is None else self._in_part(self.error.half_width(level))
-
-    def interval(self, values: Floats, level: float) -> Ends:
-        """The ends of the interval of each cell."""
-        half = self.half_width(level)
-        return whole_ends(values - half, values + half) if self.whole else (values - half, values + half)
-
-    def _in_part(self, number: float | Floats) -> float | Floats:
-        return number if self.part is None else self.part[0].table(np.full(self.part[1], number))
-
-    def picked(self, change: Change, values: Floats) -> LinearLaw:
-        """Of some cells of the table."""
-        return LinearLaw(_changed(self.joint, change), self, self.whole, (change, values.shape))
-
-    def summed(self, change: Change, error: CellError | None) -> LinearLaw:
-        """Of sums of cells with an error that is known."""
-        return replace(self, joint=_changed(self.joint, change), error=error, part=None)
-
-    def map(self, change: Change, quantity: str, *, counts: bool) -> Uncertainty | None:  # noqa: ARG002
-        """Of what becomes of the table."""
-        return computed([self], _changed(self.joint, change), quantity)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Counted:
-    """What draws and bounds have in common.
-
-    ``error`` is the standard error before negative cells are corrected; ``modelled`` cells have none. ``change`` says
-    what sums of the table these cells are, ``possible`` which cells of it are not zero for certain, ``part`` which
-    cells they are of another table with some values. ``additive`` says whether sums of them are known as they are.
-    """
-
-    joint: Joint | None
-    error: CellError | None = None
+    _: KW_ONLY
     modelled: bool = False
     additive: bool = False
     change: Change | None = None
     possible: NDArray[np.bool_] | None = None
     part: tuple[Self, Change, Floats] | None = None
 
-    @property
+    @cached_property
     def std_error(self) -> float | Floats:
         """The standard error of each cell."""
+        if self.part is not None:
+            return self._in_part(self.part[0].std_error)
         if self.error is not None:
             return self.error.std_error
         return math.nan if self.modelled or self.joint is None else self.joint.std_error
 
     def half_width(self, level: float) -> float | Floats:
         """The h such that noise stays within plus or minus h with this probability, before correction."""
+        if self.part is not None:
+            return self._in_part(self.part[0].half_width(level))
         return _normal(level) * self.std_error if self.error is None else self.error.half_width(level)
+
+    def _in_part(self, number: float | Floats) -> Floats:
+        """Of the numbers of another table those of these cells."""
+        assert self.part is not None  # the caller has looked
+        return self.part[1].table(np.full(self.part[2].shape, number))
+
+    def interval(self, values: Floats, level: float) -> Ends:
+        """The ends of the interval of each cell."""
+        if self.part is not None:
+            low, high = self.part[0].interval(self.part[2], level)
+            return self.part[1].table(low), self.part[1].table(high)
+        low, high = self._ends(values, level)
+        if self.possible is None or self.change is not None:
+            return low, high
+        return low * self.possible, high * self.possible
+
+    @abstractmethod
+    def _ends(self, values: Floats, level: float) -> Ends:
+        """Those of the table, or of ``_sums`` of it."""
 
     @property
     def _sums(self) -> Change | None:
         """What these cells are of the table before some of its cells became zero."""
-        return (
-            self.change if self.change is None or self.possible is None else self.change.after(emptied(self.possible))
-        )
+        if self.change is None or self.possible is None:
+            return self.change
+        return self.change.after(emptied(self.possible))
 
     def picked(self, change: Change, values: Floats) -> Self:
         """Of some cells of the table, which has these values."""
-        error = LinearLaw(None, self, part=(change, values.shape))
-        return self.summed(change, error, (self, change, values))
+        return replace(self.summed(change, None), part=(self, change, values))
 
-    def summed(self, change: Change, error: CellError | None, part: tuple[Self, Change, Floats] | None = None) -> Self:
-        """Of sums of cells, whose standard error before correction is given; or of some of them, as ``picked``."""
-        joint = _changed(self.joint, change)
-        return replace(self, joint=joint, change=change.after(self.change), error=error, part=part)
+    def summed(self, change: Change, error: CellError | None) -> Self:
+        """Of sums of cells, whose standard error before correction is given."""
+        joint = None if self.joint is None else self.joint.changed(change)
+        return replace(self, joint=joint, change=change.after(self.change), error=error, part=None)
 
-    def map(self, change: Change, quantity: str, *, counts: bool) -> Self | LinearLaw | Draws | None:
+    def map(self, change: Change, quantity: str, *, counts: bool) -> Uncertainty | None:
         """Of what becomes of the table; ``counts`` says that cells are still counts of people."""
         if counts and self.additive:
             return self.summed(change, None)
-        return computed([self], _changed(self.joint, change), quantity)
+        return None if self.joint is None else computed([self], self.joint.changed(change), quantity)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Draws(_Counted):
+@dataclass(frozen=True, eq=False)
+class LinearLaw(Uncertainty):
+    """The cells are linear in what was measured: noise has a known law, before negative cells are corrected.
+
+    It is that of ``error``, otherwise normal with the variance of the linear form. ``whole`` says that counts cannot be
+    negative, so that ends are whole numbers from zero on.
+    """
+
+    _: KW_ONLY
+    whole: bool = False
+
+    def _ends(self, values: Floats, level: float) -> Ends:
+        half = self.half_width(level)
+        return whole_ends(values - half, values + half) if self.whole else (values - half, values + half)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws(Uncertainty):
     """Joint draws of the cells, from which anything computed from them has its error.
 
     Counts of a release have a spread of their own (``cells``); other figures have that of their draws.
     """
 
+    _: KW_ONLY
     quantity: str = "count"
     cells: Counts | None = None
 
-    def interval(self, values: Floats, level: float) -> Ends:
-        """The ends of the interval of each cell."""
+    def _ends(self, values: Floats, level: float) -> Ends:
         if self.cells is not None:
             return self._spread.interval_around(values, level)
         assert self.joint is not None  # figures have draws
@@ -362,50 +355,29 @@ class Draws(_Counted):
     @cached_property
     def _spread(self) -> Spread:
         assert self.cells is not None  # the caller has looked
-        if self.part is not None:
-            return self.part[0]._spread.picked(self.part[1])
-        found = self.cells.spread(self._sums)
-        return (
-            found
-            if self.possible is None or self.change is not None
-            else replace(found, inside=self.possible.astype(np.float64))
-        )
+        return self.cells.spread(self._sums)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Bounds(_Counted):
+@dataclass(frozen=True, eq=False)
+class Bounds(Uncertainty):
     """The ends of intervals as they are given at each level: all that margins allow, or those of another table.
 
     ``ends`` gives them for values and a level, after a change that adds up cells. ``joint`` is for other figures.
     """
 
-    joint: Joint | None = None
-    modelled: bool = True
+    _: KW_ONLY
     ends: Callable[[Change | None, Floats, float], Ends]
+    modelled: bool = True
 
-    def interval(self, values: Floats, level: float) -> Ends:
-        """The ends at this level."""
-        if self.part is not None:
-            whole, change, all_values = self.part
-            low, high = whole.interval(all_values, level)
-            return change.table(low), change.table(high)
-        low, high = self.ends(self._sums, values, level)
-        if self.possible is None or self.change is not None:
-            return low, high
-        return low * self.possible, high * self.possible
+    def _ends(self, values: Floats, level: float) -> Ends:
+        return self.ends(self._sums, values, level)
 
 
-Uncertainty = LinearLaw | Draws | Bounds
-
-
-def computed(inputs: Sequence[LinearLaw | _Counted], joint: Joint | None, quantity: str) -> LinearLaw | Draws | None:
+def computed(inputs: Sequence[Uncertainty], joint: Joint, quantity: str) -> Uncertainty:
     """Of a figure that was computed from tables: a linear law where all is linear, otherwise draws."""
-    if joint is None:
-        return None
     if all(isinstance(each, LinearLaw) and not each.whole for each in inputs) and joint.form is not None:
         return LinearLaw(joint)
-    modelled = any(isinstance(each, _Counted) and each.modelled for each in inputs)
-    return Draws(joint=joint, quantity=quantity, modelled=modelled)
+    return Draws(joint, quantity=quantity, modelled=any(each.modelled for each in inputs))
 
 
 def whole_ends(low: Floats, high: Floats) -> Ends:
@@ -413,10 +385,6 @@ def whole_ends(low: Floats, high: Floats) -> Ends:
     slack = _ROUNDING * np.maximum(high - low, 1e-3)
     low = np.floor(np.maximum(low, 0.0) + slack)
     return low, np.maximum(np.ceil(high - slack), low)
-
-
-def _changed(joint: Joint | None, change: Change) -> Joint | None:
-    return None if joint is None else joint.changed(change)
 
 
 def _drawn_ends(draws: Floats, values: Floats, level: float, quantity: str) -> Ends:

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.joint_correction import LEAST_VARIANCE, view_orders
+from crosstally.inference.joint_correction import LEAST_VARIANCE, with_total_above_zero
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate
 from crosstally.residuals.combining import Averages, by_shape
@@ -253,14 +253,13 @@ def bootstrapped(inference: Inference, *, number: int | None = None) -> Bootstra
     size = len(found)
     number = int(np.clip(_NUMBERS // max(size, 1), REPLICATES, _MOST_REPLICATES)) if number is None else number
     number = max(min(number, _MOST_NUMBERS // max(size, 1)), min(number, _LEAST_REPLICATES))
-    truth = inference.smooth()
+    truth, total = inference.smooth(), int(linear.places([()])[0].item())
     variances = np.maximum(linear.variances, LEAST_VARIANCE)
     orders = _orders(inference)
     deviations = np.empty((number, size), np.float32)
     covariances, squares = np.zeros(size), np.zeros(size)
     for row, noise in zip(deviations, _noises(inference, number), strict=True):
-        start = _with_total_above_zero(truth + noise, inference)
-        deviation = inference.again(start) - truth
+        deviation = inference.again(with_total_above_zero(truth + noise, total)) - truth
         row[:] = deviation
         # of x - l with l, not of x: the noise that x keeps would only add error
         covariances += noise * (deviation - noise) / number
@@ -299,7 +298,7 @@ def _orders(inference: Inference) -> NDArray[np.int64]:
     """How many attributes each coefficient holds; those outside all views, which nothing corrects, count as none."""
     orders = np.zeros(len(inference.linear.keys), np.int64)
     for view in inference.views:
-        orders[view.places] = np.rint(view_orders(view.shape)).astype(np.int64)
+        orders[view.places] = view.orders
     return orders
 
 
@@ -313,9 +312,3 @@ def _noises(inference: Inference, number: int) -> Iterator[Floats]:
         if not linear.variances[linear.places([()])[0]].any():  # a public number of rows
             noise = averages.with_total(noise, 0.0)
         yield noise.coefficients
-
-
-def _with_total_above_zero(coefficients: Floats, inference: Inference) -> Floats:
-    total = inference.linear.places([()])[0]
-    coefficients[total] = np.maximum(coefficients[total], 0.0)
-    return coefficients

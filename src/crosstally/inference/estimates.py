@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 
 from crosstally.checks import is_whole
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.inference.joint_correction import CORRECTIONS, Correction, ViewGroup, nearest_above_zero
+from crosstally.inference.joint_correction import (
+    CORRECTIONS,
+    Correction,
+    ViewGroup,
+    nearest_above_zero,
+    with_total_above_zero,
+)
 from crosstally.inference.shrink import shrunk, smoothed
 from crosstally.measurements import Measurement
 from crosstally.query.ways import Groups
@@ -149,72 +155,49 @@ def infer(
 ) -> Inference:
     """As ``estimate``, with all that is needed to repeat it."""
     _check_options(rows, nonnegative, rounds)
-    measurements = [m for m in measurements if m.query.is_linear]
+    measurements = tuple(m for m in measurements if m.query.is_linear)
     groups = Groups.of(schema, (m.query for m in measurements))
-    if groups is None:
-        return _inferred(schema, measurements, Averages.of(schema, measurements), rows, nonnegative, rounds)
-    # An attribute whose values are in groups becomes two: the groups, and the values in full of its one-way table.
-    plain = extended_measurements(groups, measurements)
-    averages = Averages.in_groups(groups, plain)
-    found = _inferred(groups.extended, plain, averages, rows, nonnegative, rounds)
-    return replace(found, estimate=_with_values_in_groups(replace(found.estimate, groups=groups)))
-
-
-def _inferred(  # noqa: PLR0917 (the arguments of estimate, and how measurements are averaged)
-    schema: Schema,
-    measurements: Sequence[Measurement],
-    averages: Averages,
-    rows: int | None,
-    nonnegative: str,
-    rounds: int,
-) -> Inference:
-    means = averages.of_values([m.values for m in measurements])
-    combined = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances)
-    if rows is not None:
-        combined = averages.with_total(combined, rows)
+    if groups is not None:
+        # An attribute whose values are in groups becomes two: the groups, and the values in full of its one-way table.
+        schema, measurements = groups.extended, extended_measurements(groups, measurements)
+    averages = Averages.of(schema, measurements, groups)
+    combined = averages.estimate([m.values for m in measurements], rows)
     if not len(combined.keys):
         raise _nothing_measured()
     # Only the largest tables are corrected: whatever lies inside one is a sum of its cells, and not negative either.
-    groups = _view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements]))
-    inference = Inference(
-        combined,
-        linear=combined,
-        measurements=tuple(measurements),
-        averages=averages,
-        views=tuple(groups),
-        correct=None,
+    views = tuple(_view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements])))
+    correcting = nonnegative != "none" and combined.covers(())
+    if correcting:  # corrections keep the total, so that it must be possible first
+        total = int(combined.places([()])[0].item())
+        combined = replace(combined, coefficients=with_total_above_zero(combined.coefficients, total))
+    found = Inference(
+        combined, linear=combined, measurements=measurements, averages=averages, views=views, correct=None
     )
-    if nonnegative == "none" or not combined.covers(()):
-        return replace(inference, estimate=replace(combined, smallest=_smallest(combined, groups)))
-    # Corrections keep the total, so that it must be possible first.
-    combined = _with_total_above_zero(combined)
-    coefficients, correct = _correction(combined, measurements, averages, groups, nonnegative, rounds)
-    found = replace(combined, coefficients=coefficients, corrected=nonnegative)
-    found = replace(found, smallest=_smallest(found, groups))
-    return replace(inference, estimate=found, linear=combined, correct=correct)
+    if correcting:
+        coefficients, correct = _correction(found, nonnegative, rounds)
+        corrected = replace(combined, coefficients=coefficients, corrected=nonnegative)
+        found = replace(found, estimate=corrected, correct=correct)
+    best = replace(found.estimate, smallest=_smallest(found.estimate, views))
+    return replace(found, estimate=_with_values_in_groups(best))
 
 
-def _correction(  # noqa: PLR0917 (as _inferred)
-    combined: Estimate,
-    measurements: Sequence[Measurement],
-    averages: Averages,
-    groups: Sequence[ViewGroup],
-    nonnegative: str,
-    rounds: int,
+def _correction(
+    inference: Inference, nonnegative: str, rounds: int
 ) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
     """The corrected coefficients, and a function that corrects others in the same way."""
+    combined, views = inference.linear, inference.views
     total = int(combined.places([()])[0].item())
 
     def joint(linear: NDArray[np.float64]) -> NDArray[np.float64]:
-        return nearest_above_zero(linear, combined.variances, groups, total=total)
+        return nearest_above_zero(linear, combined.variances, views, total=total)
 
     def one_by_one(linear: NDArray[np.float64]) -> NDArray[np.float64]:
         for _ in range(rounds):
-            linear = _corrected(replace(combined, coefficients=linear), groups, CORRECTIONS[nonnegative])
+            linear = _corrected(replace(combined, coefficients=linear), views, CORRECTIONS[nonnegative])
         return linear
 
     if nonnegative == SHRUNK and combined.coefficients[total] > 0:
-        shrinkage = shrunk(combined, measurements, averages, groups)
+        shrinkage = shrunk(combined, inference.measurements, inference.averages, views)
 
         # A replicate whose total is not positive has no shares to shrink towards: all its cells are nearest to zero.
         def again(linear: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -252,13 +235,6 @@ def _check_options(rows: int | None, nonnegative: str, rounds: int) -> None:
 
 def _nothing_measured() -> QueryError:
     return QueryError("there is nothing to estimate from: measure something, or give the public number of rows")
-
-
-def _with_total_above_zero(combined: Estimate) -> Estimate:
-    coefficients = combined.coefficients.copy()
-    total = combined.places([()])[0]
-    coefficients[total] = np.maximum(coefficients[total], 0.0)
-    return replace(combined, coefficients=coefficients)
 
 
 def maximal_views(combined: Estimate, tables: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

@@ -21,7 +21,7 @@ section 3.1.1) is
     x_c <- (w_c r_c + sum_V rho_V (H_V' (z_V - y_V))_c) / (w_c + sum_V rho_V (H_V' H_V)_cc),   w_c = 1 / (v_c j_c^(2p))
 
 The second is a division for each coefficient, since H_V' H_V is diagonal in the residual basis: a coefficient is spread
-evenly over the cells of the attributes that it does not hold (``_cells_outside``). All coefficients stand in one vector
+evenly over the cells of the attributes that it does not hold (``outside``). All coefficients stand in one vector
 (coefficients); ``places`` (views, cells) says where those of each view are.
 
 >>> view = ViewGroup((2,), np.array([[0, 1]]))  # total 4 and difference 6: cells 5 and -1
@@ -40,6 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ __all__ = [
     "unchanged",
     "view_factors",
     "view_orders",
+    "with_total_above_zero",
 ]
 
 # Guard against endless ripples: the most steps of a table are _LEAST_STEPS plus _STEPS_FOR_EACH_CELL times its cells.
@@ -162,7 +164,7 @@ LEAST_VARIANCE = 1e-12
 _Step = tuple[Callable[..., tuple[float, float]], tuple[NDArray[Any], ...], tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ViewGroup:
     """Views of one shape: the places of each view's coefficients, the last attribute fastest.
 
@@ -170,8 +172,31 @@ class ViewGroup:
     """
 
     shape: tuple[int, ...]
-    places: NDArray[np.intp]
+    places: NDArray[np.int64]
     possible: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", np.ascontiguousarray(self.places, np.int64))
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The shape, as kernels read it."""
+        return np.array(self.shape, np.int64)
+
+    @cached_property
+    def factors(self) -> Floats:
+        """What turns coefficients into those of Helmert's vectors in whole numbers."""
+        return view_factors(self.shape)
+
+    @cached_property
+    def outside(self) -> Floats:
+        """For each coefficient the number of cells over the attributes that it does not hold."""
+        return outer_product([[n] + [1] * (n - 1) for n in self.shape])
+
+    @cached_property
+    def orders(self) -> NDArray[np.int64]:
+        """How many attributes each coefficient holds."""
+        return view_orders(self.shape)
 
 
 class JointCorrection:
@@ -197,11 +222,10 @@ class JointCorrection:
         for group in groups:
             # The last coefficient of a view holds all its attributes; rho in its precisions makes steps scale-free
             penalties = _PENALTY / variances[group.places[:, -1]]
-            orders[group.places] = np.maximum(view_orders(group.shape), 1)
-            shares = penalties[:, None] / _cells_outside(group.shape)
+            orders[group.places] = np.maximum(group.orders, 1)
+            shares = penalties[:, None] / group.outside
             penalised += np.bincount(group.places.ravel(), shares.ravel(), number)
-            places, sizes = np.ascontiguousarray(group.places, np.int64), np.array(group.shape, np.int64)
-            views += _steps_of(places, view_factors(group.shape), sizes, penalties, group.possible)
+            views += _steps_of(group, penalties)
         self._groups, self._total, self._views, self._penalised = groups, total, views, penalised
         self._weights = np.where(penalised > 0, 1 / (variances * orders ** (2 * power)), 1.0)
         # Held coefficients are put back after each step; each is updated by itself, so no other depends on that
@@ -253,28 +277,29 @@ def nearest_above_zero(
     return JointCorrection(variances, groups, total=total, power=power, held=held).nearest(coefficients, steps=steps)
 
 
-def _steps_of(
-    places: NDArray[np.int64],
-    factors: Floats,
-    sizes: NDArray[np.int64],
-    penalties: Floats,
-    possible: NDArray[np.bool_],
-) -> list[_Step]:
+def _steps_of(group: ViewGroup, penalties: Floats) -> list[_Step]:
     """The kernels that make a step of views of one shape, what is fixed of their arguments, and the shape of the rest.
 
     As many views as can stand abreast do so. Both kernels do the same to the last bit, and views stay in order.
     """
     from crosstally.kernels.joint import ABREAST, split_step, split_step_abreast
 
-    cells = places.shape[1]
-    whole = len(places) - len(places) % ABREAST if cells <= _MOST_ABREAST and not len(possible) else 0
+    places, cells, alike = group.places, group.places.shape[1], (group.factors, group.sizes)
+    whole = len(places) - len(places) % ABREAST if cells <= _MOST_ABREAST and not len(group.possible) else 0
     out: list[_Step] = []
     if whole:
-        fixed = places[:whole], factors, sizes, penalties[:whole]
+        fixed = places[:whole], *alike, penalties[:whole]
         out.append((split_step_abreast, fixed, (whole // ABREAST, cells, ABREAST)))
     if whole < len(places):
-        rest = places[whole:], factors, sizes, penalties[whole:], possible
+        rest = places[whole:], *alike, penalties[whole:], group.possible
         out.append((split_step, rest, places[whole:].shape))
+    return out
+
+
+def with_total_above_zero(coefficients: Floats, total: int) -> Floats:
+    """The coefficients with a total that is not negative: corrections keep it."""
+    out = coefficients.copy()
+    out[total] = max(out[total], 0.0)
     return out
 
 
@@ -292,12 +317,6 @@ def view_factors(shape: Sequence[int]) -> Floats:
     return outer_product([[1 / n, *(1 / math.sqrt(j * (j + 1)) for j in range(1, n))] for n in shape])
 
 
-def _cells_outside(shape: Sequence[int]) -> Floats:
-    """For each coefficient of a view the number of its cells over the attributes that the coefficient does not hold."""
-    return outer_product([[n] + [1] * (n - 1) for n in shape])
-
-
-def view_orders(shape: Sequence[int]) -> Floats:
+def view_orders(shape: Sequence[int]) -> NDArray[np.int64]:
     """How many attributes each coefficient of a view holds."""
-    # 2 to the power of the order is a product over attributes
-    return np.log2(outer_product([[1] + [2] * (n - 1) for n in shape]))
+    return np.asarray((np.indices(shape) > 0).sum(axis=0).ravel(), np.int64)

@@ -37,7 +37,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,14 +48,12 @@ from crosstally.inference.joint_correction import (
     ViewGroup,
     clip_and_keep_total,
     nearest_above_zero,
-    view_factors,
-    view_orders,
 )
 from crosstally.inference.risk import COMPONENTS, EDGES, POOLED, Blend, Sets, mixture_of
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, decompose, rebuild
-from crosstally.residuals.axes import find, outer_product
-from crosstally.residuals.combining import Averages
+from crosstally.residuals.axes import find
+from crosstally.residuals.combining import Averages, mean_squares
 from crosstally.typing import Floats
 
 __all__ = ["Shrinkage", "shrunk", "smoothed"]
@@ -104,34 +101,29 @@ class Shrinkage:
     def _decide(self, noises: Sequence[Floats]) -> Floats:
         """The estimate; mixtures and blends are chosen and kept."""
         model = self._model
-        # ``now`` is x of the header, for the release and for each replicate; ``again`` are the replicates' l
+        # ``now`` is x of the header and ``starts`` its l: first those of the release, then of each replicate
         first = model.corrected(model.linear, power=_FIRST_POWER)
         smooth = model.plausible(first)
         again = [smooth + noise for noise in noises]
-        now = _Found(first, [model.corrected(each, power=_FIRST_POWER) for each in again])
+        starts = [model.linear, *again]
+        now = [first, *(model.corrected(each, power=_FIRST_POWER) for each in again)]
 
-        def blended(candidate: _Found) -> _Found:
-            both = list(zip(now.replicates, candidate.replicates, strict=True))
-            pair = now.release, candidate.release
-            blend = Blend(
-                model.sets, model.linear, model.variances, pair, noises=noises, replicated=both, smooth=smooth
-            )
+        def blended(candidates: list[Floats]) -> list[Floats]:
+            pair, *replicated = zip(now, candidates, strict=True)
+            sets, linear, variances = model.sets, model.linear, model.variances
+            blend = Blend(sets, linear, variances, pair, noises=noises, replicated=replicated, smooth=smooth)
             self.blends.append(blend)
-            return _Found(
-                model.with_possible_one_ways(blend.of(model.linear, pair)),
-                [model.with_possible_one_ways(blend.of(start, each)) for start, each in zip(again, both, strict=True)],
-            )
+            pairs = zip(starts, (pair, *replicated), strict=True)
+            return [model.with_possible_one_ways(blend.of(start, each)) for start, each in pairs]
 
-        now = blended(
-            _Found(model.corrected(model.linear, power=1.0), [model.corrected(each, power=1.0) for each in again])
-        )
+        now = blended([model.corrected(each, power=1.0) for each in starts])
         # The guess: independence, then all pairs
         for pairs in (False, True):
-            weights, shrunken = model.learn(now.release, pairs=pairs)
+            weights, shrunken = model.learn(now[0], pairs=pairs)
             self.mixtures.append(weights)
-            started = zip(again, now.replicates, strict=True)
-            now = blended(_Found(shrunken, [model.shrink(start, x, weights, pairs=pairs) for start, x in started]))
-        return model.last(now.release)
+            others = zip(again, now[1:], strict=True)
+            now = blended([shrunken, *(model.shrink(start, x, weights, pairs=pairs) for start, x in others)])
+        return model.last(now[0])
 
     def again(self, linear: Floats) -> Floats:
         """The result of the same procedure for other combined coefficients; their total must be positive."""
@@ -193,46 +185,6 @@ def _replicate_noise(
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """Coefficients found for the release, and in the same way for each replicate."""
-
-    release: Floats
-    replicates: list[Floats]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Shape:
-    """Views of one shape as kernels read them; ``back`` turns inner products with Helmert's vectors to coefficients."""
-
-    places: NDArray[np.int64]
-    factors: Floats
-    back: Floats
-    sizes: NDArray[np.int64]
-    variances: Floats
-    possible: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, group: ViewGroup, variances: Floats) -> _Shape:
-        shape = group.shape
-        # The variance of a cell: each coefficient's variance times its mean squared weight in the cells
-        shares = outer_product([[1 / n**2] + [1 / n] * (n - 1) for n in shape])
-        factors = view_factors(shape)
-        return cls(
-            np.ascontiguousarray(group.places, np.int64),
-            factors,
-            factors * outer_product([[n] + [1] * (n - 1) for n in shape]),
-            np.array(shape, np.int64),
-            (variances[group.places] * shares).sum(axis=1),
-            group.possible,
-        )
-
-    def emptied(self, tables: Floats) -> None:
-        """Set impossible cells to zero, in place."""
-        if len(self.possible):
-            tables *= self.possible
-
-
 class _Model:
     """The steps of the procedure, for one release."""
 
@@ -240,14 +192,15 @@ class _Model:
         self.linear = combined.coefficients
         self.total = int(combined.places([()])[0].item())
         self.variances = np.maximum(combined.variances, LEAST_VARIANCE)
-        self.groups = [group for group in groups if group.shape]
-        self.views = [_Shape.of(group, self.variances) for group in self.groups]
+        self.views = [group for group in groups if group.shape]
+        # The variance of a cell: each coefficient's variance times its mean squared weight in the cells
+        self.cell_variances = [(self.variances[v.places] * mean_squares(v.shape)).sum(axis=1) for v in self.views]
         # A set of attributes is named by the place of its last coefficient, which no other set has
         self.orders = np.zeros(len(self.linear), np.int64)
         last = np.arange(len(self.linear))
-        for group in self.groups:
-            self.orders[group.places] = np.rint(view_orders(group.shape)).astype(np.int64)
-            last[group.places] = group.places[:, _last_of_set(group.shape)]
+        for view in self.views:
+            self.orders[view.places] = view.orders
+            last[view.places] = view.places[:, _last_of_set(view.shape)]
         self.sets = Sets(last, self.orders)
         self._corrections: dict[float, JointCorrection] = {}  # by power: the same for all starts
         names = [(name,) for name in combined.schema.names]
@@ -266,12 +219,12 @@ class _Model:
     def corrected(self, coefficients: Floats, *, power: float) -> Floats:
         """The nearest coefficients without negative cells; the larger the power, the less low orders move."""
         if power not in self._corrections:
-            self._corrections[power] = JointCorrection(self.variances, self.groups, total=self.total, power=power)
+            self._corrections[power] = JointCorrection(self.variances, self.views, total=self.total, power=power)
         return self._corrections[power].nearest(coefficients, steps=_FIRST_STEPS)
 
     def last(self, coefficients: Floats) -> Floats:
         """No negative cells, one-ways as they are."""
-        return nearest_above_zero(coefficients, self.variances, self.groups, total=self.total, held=self.orders <= 1)
+        return nearest_above_zero(coefficients, self.variances, self.views, total=self.total, held=self.orders <= 1)
 
     def plausible(self, found: Floats) -> Floats:
         """Coefficients that are about as far from independence as the true ones: replicates add noise to these.
@@ -311,7 +264,7 @@ class _Model:
     def learn(self, found: Floats, *, pairs: bool) -> tuple[Floats, Floats]:
         """The weights of the mixture, and the cells of the least squares views shrunk by it towards guesses."""
         guesses, noisy = self._guesses(found, pairs=pairs), self._tables(self.linear)
-        weights = mixture_of(noisy, guesses, [view.variances for view in self.views])
+        weights = mixture_of(noisy, guesses, self.cell_variances)
         return weights, self._shrunk(guesses, noisy, weights)
 
     def shrink(self, coefficients: Floats, found: Floats, weights: Floats, *, pairs: bool) -> Floats:
@@ -328,7 +281,7 @@ class _Model:
             # Mass that independence puts where nobody can be goes to the other cells of its view
             if len(view.possible):
                 totals = guess.sum(axis=1, keepdims=True)
-                view.emptied(guess)
+                guess *= view.possible
                 guess *= totals / np.maximum(guess.sum(axis=1, keepdims=True), _LEAST_PAIR_CELL)
             if pairs and len(view.sizes) > 2:
                 sweeps = min(max(_VISITS // math.comb(len(view.sizes), 2), _LEAST_SWEEPS), _MOST_SWEEPS)
@@ -349,11 +302,12 @@ class _Model:
         from crosstally.kernels.shrinkage import shrink_cells
 
         precisions = []
-        for view, guess, tables in zip(self.views, guesses, noisy, strict=True):
+        for view, guess, tables, variances in zip(self.views, guesses, noisy, self.cell_variances, strict=True):
             # Cells become posterior means in place; spread is the sum of the posterior variances of each view
             spread = np.empty(len(tables))
-            shrink_cells(tables, guess, view.variances, COMPONENTS, EDGES, weights, spread)
-            view.emptied(tables)
+            shrink_cells(tables, guess, variances, COMPONENTS, EDGES, weights, spread)
+            if len(view.possible):
+                np.multiply(tables, view.possible, out=tables)
             precisions.append(1 / np.maximum(spread, _LEAST_SPREAD))
         return self._averaged(noisy, precisions)
 
@@ -364,7 +318,8 @@ class _Model:
         # A coefficient that several views hold is the mean of theirs, weighted by the views' precisions
         sums, precisions = np.zeros(len(self.linear)), np.zeros(len(self.linear))
         for view, stack, weight in zip(self.views, tables, weights, strict=True):
-            add_views(stack, view.places, view.back, view.sizes, weight, sums, precisions)
+            # back from inner products with Helmert's vectors to coefficients
+            add_views(stack, view.places, view.factors * view.outside, view.sizes, weight, sums, precisions)
         inside = precisions > 0
         inside[self.total] = False
         return np.where(inside, sums / np.where(inside, precisions, 1.0), self.linear)

@@ -120,20 +120,18 @@ class Release:
 
     @cached_property
     def _errors(self) -> ErrorBars:
-        rows, groups = self.statement.rows, self.estimate.groups
-        if groups is None:
-            left = self.variances_left
-            return ErrorBars(
-                self.schema,
-                self.measurements,
-                rows,
-                variances_left=left,
-                bootstrap=self._bootstrap,
-                sizes=self._sizes,
-                held_out=self._held_out,
-            )
-        extended = extended_measurements(groups, self.measurements)
-        return ErrorBars(groups.extended, extended, rows, groups=groups, bootstrap=self._bootstrap, sizes=self._sizes)
+        groups, measured = self.estimate.groups, self.measurements
+        return ErrorBars(
+            self.schema if groups is None else groups.extended,
+            measured if groups is None else extended_measurements(groups, measured),
+            self.statement.rows,
+            variances_left=self.variances_left,
+            groups=groups,
+            bootstrap=self._bootstrap,
+            sizes=self._sizes,
+            held_out=self._held_out,
+            corrected=self.estimate.corrected,
+        )
 
     def _bootstrap(self) -> Bootstrap:
         return self._bootstrapped

@@ -17,12 +17,11 @@ from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
 from crosstally.query.operators import Operator
 from crosstally.query.queries import Query
-from crosstally.query.ways import Groups, matrices_of
+from crosstally.query.ways import Groups
 from crosstally.residuals.axes import (
     Layout,
     LinearAxis,
     find,
-    linear_axes,
     map_axis,
     outer_product,
     reading_along,
@@ -133,68 +132,27 @@ def combine(
     schema and measurements are the extended ones. Choices say nothing about counts, and are passed over.
     """
     measurements = [m for m in measurements if m.query.is_linear]
-    averages = Averages.of(schema, measurements) if groups is None else Averages.in_groups(groups, measurements)
-    means = averages.of_values([m.values for m in measurements])
-    found = Estimate(schema, averages.keys, coefficients=means, variances=averages.variances, groups=groups)
-    return found if rows is None else averages.with_total(found, rows)
+    return Averages.of(schema, measurements, groups).estimate([m.values for m in measurements], rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TurnedAxes:
-    """How averages in the bases of matrices become coefficients of the residual basis, and back: table by table.
+TurnedTable = tuple[NDArray[np.intp], tuple[LinearAxis | None, ...]]
+"""A table with a matrix along some axes: the places of its coefficients, and the bases along its axes."""
 
-    Along an axis with a matrix, the coefficients of a set and of the same set without that axis turn together
-    (``LinearAxis.to_helmert``). ``tables`` are the largest measured tables that hold such an axis: the places of their
-    coefficients, and the bases along their axes.
-    """
 
-    keys: NDArray[Any]
-    tables: tuple[tuple[NDArray[np.intp], tuple[LinearAxis | None, ...]], ...]
-
-    @classmethod
-    def of(
-        cls,
-        schema: Schema,
-        keys: NDArray[Any],
-        linear: Mapping[str, LinearAxis],
-        measured: Sequence[tuple[str, ...]],
-    ) -> TurnedAxes:
-        """From the keys of all averages; raises when a table is measured and a part of it is not."""
-        layout = Layout.of(schema.shape)
-        wanted = {schema.ordered(names) for names in measured if any(name in linear for name in names)}
-        largest = [names for names in wanted if not any(set(names) < set(other) for other in wanted)]
-        out = []
-        for names in sorted(largest):
-            places, found = find(keys, layout.keys([[schema.positions[name] for name in names]])[0])
-            if not found.all():
-                raise QueryError(
-                    f"{' x '.join(names)} is measured by a matrix, so all tables inside it and the total must be too"
-                )
-            sizes = schema.sizes(names)
-            out.append((places.reshape(sizes), tuple(linear.get(name) for name in names)))
-        return cls(keys, tuple(out))
-
-    def _each(self, numbers: NDArray[np.float64], turn: Callable[[LinearAxis], NDArray[np.float64]]) -> Floats:
-        out = numbers.copy()
-        for places, axes in self.tables:
-            table = numbers[places]
-            for place, axis in enumerate(axes):
-                if axis is not None:
-                    table = map_axis(turn(axis), table, place)
-            out[places] = table
-        return out
-
-    def to_helmert(self, means: Floats) -> Floats:
-        """Coefficients of the residual basis from averages."""
-        return self._each(means, lambda axis: axis.to_helmert)
-
-    def from_helmert(self, coefficients: Floats) -> Floats:
-        """Averages from coefficients of the residual basis."""
-        return self._each(coefficients, lambda axis: axis.from_helmert)
-
-    def variances(self, averaged: Floats) -> Floats:
-        """The variances of these coefficients from those of independent averages."""
-        return self._each(averaged, lambda axis: axis.to_helmert**2)
+def _turned_tables(
+    schema: Schema, keys: NDArray[Any], linear: Mapping[str, LinearAxis], measured: Sequence[Names]
+) -> tuple[TurnedTable, ...]:
+    """The largest measured tables that have a matrix; raises when a part of one is not measured."""
+    layout = Layout.of(schema.shape)
+    wanted = {schema.ordered(names) for names in measured if any(name in linear for name in names)}
+    largest = [names for names in wanted if not any(set(names) < set(other) for other in wanted)]
+    out = []
+    for names in sorted(largest):
+        places, found = find(keys, layout.keys([[schema.positions[name] for name in names]])[0])
+        if not found.all():
+            raise _not_all_measured(names)
+        out.append((places.reshape(schema.sizes(names)), tuple(linear.get(name) for name in names)))
+    return tuple(out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,6 +221,8 @@ class PlacedBlocks:
 
     def with_total(self, means: Floats, precision: Floats, total: float) -> Floats:
         """The same estimate with the number of rows known: what T and the others of the empty set share moves along."""
+        if () not in self.places:
+            return means
         out, (places,) = means.copy(), self.places[()]
         covariance = self._covariance(self.axes.blocks[()], precision)
         out[places] += covariance[:, 0] / covariance[0, 0] * (total - means[places[0]])
@@ -288,39 +248,47 @@ def _own_keys(schema: Schema, layout: Layout, part: Names, name: str) -> NDArray
 class Averages:
     """How the values of some measurements are averaged into coefficients, whatever the values are."""
 
+    schema: Schema
+    groups: Groups | None
     keys: NDArray[Any]
     variances: NDArray[np.float64]
-    _groups: tuple[tuple[Kind, list[int]], ...]
+    _kinds: tuple[tuple[Kind, list[int]], ...]
     _places: NDArray[np.intp]
     _own_variances: NDArray[np.float64]
+    _mixed: PlacedBlocks
+    _turned: tuple[TurnedTable, ...]
     _nested: tuple[PlacedNesting, ...] = ()
-    _turned: TurnedAxes | None = None
-    _mixed: PlacedBlocks | None = None
 
     @classmethod
-    def of(cls, schema: Schema, measurements: Sequence[Measurement]) -> Averages:
-        """The averages of these measurements."""
+    def of(cls, schema: Schema, measurements: Sequence[Measurement], groups: Groups | None = None) -> Averages:
+        """The averages of these measurements.
+
+        Where values are in groups, schema and measurements are the extended ones, put together (``nested``).
+        """
         layout = Layout.of(schema.shape)
-        linear = linear_axes(matrices_of([m.query for m in measurements]))
-        mixed = MixedAxes.of(schema, [(m.query, m.variance) for m in measurements])
+        mixed = MixedAxes(schema, [(m.query, m.variance) for m in measurements])
         kinds: dict[Kind, list[int]] = {}
         for i, m in enumerate(measurements):
-            if mixed is None or i not in mixed.readings:
+            if i not in mixed.readings:
                 kinds.setdefault(_kind(m.query, schema), []).append(i)
-        groups = tuple(kinds.items())
-        parts = [_keys(schema, layout, kind, [measurements[i] for i in group]) for kind, group in groups]
+        parts = [_keys(schema, layout, kind, [measurements[i] for i in group]) for kind, group in kinds.items()]
         keys = [layout.keys([()])[0][:0], *(part[0] for part in parts)]
         variances = np.concatenate([part[1] for part in parts] or [np.empty(0)])
-        unique, places = np.unique(
-            np.concatenate([*keys, *(() if mixed is None else PlacedBlocks.keys(mixed))]), return_inverse=True
+        unique, places = np.unique(np.concatenate([*keys, *PlacedBlocks.keys(mixed)]), return_inverse=True)
+        turned = _turned_tables(schema, unique, mixed.linear, [m.query.attributes for m in measurements])
+        out = cls(
+            schema,
+            groups,
+            unique,
+            np.empty(0),
+            _kinds=tuple(kinds.items()),
+            _places=places[: len(variances)],
+            _own_variances=variances,
+            _mixed=PlacedBlocks.of(mixed, unique),
+            _turned=turned,
         )
-        places = places[: len(variances)]
-        turned = None
-        if linear:
-            turned = TurnedAxes.of(schema, unique, linear, [m.query.attributes for m in measurements])
-        placed = None if mixed is None else PlacedBlocks.of(mixed, unique)
-        out = cls(unique, np.empty(0), groups, places, variances, _turned=turned, _mixed=placed)
-        return replace(out, variances=out._combined_variances())
+        out = replace(out, variances=out._combined_variances())
+        return out if groups is None else replace(out, _nested=out._nestings(groups))
 
     @property
     def _precision(self) -> Floats:
@@ -329,39 +297,54 @@ class Averages:
 
     def _combined_variances(self, *, total_known: bool = False) -> Floats:
         """The variances of the coefficients of the residual basis."""
-        precision = self._precision
-        averaged = 1 / precision if self._mixed is None else self._mixed.variances(precision, total_known=total_known)
+        averaged = self._mixed.variances(self._precision, total_known=total_known)
         if total_known:
             averaged[0] = 0.0
-        return averaged if self._turned is None else self._turned.variances(averaged)
+        return self._in_basis(averaged, lambda axis: axis.to_helmert**2)
 
-    @classmethod
-    def in_groups(cls, groups: Groups, measurements: Sequence[Measurement]) -> Averages:
-        """The same where values are in groups: of measurements of the extended schema, put together (``nested``)."""
-        plain = cls.of(groups.extended, measurements)
-        layout, positions = Layout.of(groups.extended.shape), groups.extended.positions
+    def _in_basis(self, numbers: Floats, turn: Callable[[LinearAxis], Floats]) -> Floats:
+        """Averages in the bases of matrices as coefficients of the residual basis, or back: table by table.
+
+        Along an axis with a matrix, the coefficients of a set and of the same set without that axis turn together
+        (``LinearAxis.to_helmert``).
+        """
+        out = numbers.copy()
+        for places, axes in self._turned:
+            table = numbers[places]
+            for place, axis in enumerate(axes):
+                if axis is not None:
+                    table = map_axis(turn(axis), table, place)
+            out[places] = table
+        return out
+
+    def _nestings(self, groups: Groups) -> tuple[PlacedNesting, ...]:
+        """The attributes in groups that were measured in full too; their variances are put in place."""
+        layout, positions = Layout.of(self.schema.shape), self.schema.positions
         nested = []
         for name, full in groups.full_names.items():
-            of_groups, _ = find(plain.keys, layout.keys([[positions[name]]])[0])
-            of_values, found = find(plain.keys, layout.keys([[positions[full]]])[0])
-            if found.all():  # otherwise it was not measured in full
-                p, q = (1 / float(plain.variances[places[1]]) for places in (of_groups, of_values))
+            of_groups, _ = find(self.keys, layout.keys([[positions[name]]])[0])
+            of_values, found = find(self.keys, layout.keys([[positions[full]]])[0])
+            if found.all():
+                p, q = (1 / float(self.variances[places[1]]) for places in (of_groups, of_values))
                 nesting = Nesting(groups.codes[name], p, q)
                 nested.append(PlacedNesting(nesting, int(of_groups[0]), of_groups[1:], of_values[1:]))
-        variances = plain.variances.copy()
         for each in nested:
-            each.put_variances(variances)
-        return replace(plain, variances=variances, _nested=tuple(nested))
+            each.put_variances(self.variances)
+        return tuple(nested)
+
+    def estimate(self, values: Sequence[NDArray[Any]], rows: int | None = None) -> Estimate:
+        """The estimate from these values, one array for each measurement, with the number of rows where it is known."""
+        means = self.of_values(values)
+        found = Estimate(self.schema, self.keys, coefficients=means, variances=self.variances, groups=self.groups)
+        return found if rows is None else self.with_total(found, rows)
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""
-        turned, mixed = self._turned, self._mixed
-        if turned is not None or mixed is not None:  # then T is measured, and has the first of all keys
-            means = combined.coefficients.copy() if turned is None else turned.from_helmert(combined.coefficients)
-            if mixed is not None:
-                means = mixed.with_total(means, self._precision, total)
+        if self._turned or self._mixed.places:  # then T is measured, and has the first of all keys
+            means = self._in_basis(combined.coefficients, lambda axis: axis.from_helmert)
+            means = self._mixed.with_total(means, self._precision, total)
             means[0] = total
-            means = means if turned is None else turned.to_helmert(means)
+            means = self._in_basis(means, lambda axis: axis.to_helmert)
             return replace(combined, coefficients=means, variances=self._combined_variances(total_known=True))
         known = combined.with_total(total)
         for each in self._nested:
@@ -371,14 +354,13 @@ class Averages:
 
     def of_values(self, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         """The coefficients for these values, one array for each measurement, in their order."""
-        parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._groups]
+        parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._kinds]
         own = np.concatenate(parts or [np.empty(0)])
-        precision = self._precision
         sums = np.asarray(np.bincount(self._places, own / self._own_variances, len(self.keys)), np.float64)
-        means = sums / precision if self._mixed is None else self._mixed.means(sums, precision, values)
+        means = self._mixed.means(sums, self._precision, values)
         for each in self._nested:
             each.put_together(means)
-        return means if self._turned is None else self._turned.to_helmert(means)
+        return self._in_basis(means, lambda axis: axis.to_helmert)
 
 
 Kind = tuple[tuple[Operator, ...], tuple[int, ...]]

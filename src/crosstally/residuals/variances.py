@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.query.along import AskedAlong
 from crosstally.query.queries import MAX_CELLS, Query
-from crosstally.query.ways import full_part, matrices_of
-from crosstally.residuals.axes import Axes, Layout, LinearAxis, basis_along, find, linear_axes
+from crosstally.query.ways import full_part
+from crosstally.residuals.axes import Axes, Layout, LinearAxis, basis_along, find
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -294,12 +294,11 @@ class Variances:
         Of cells in groups it counts what they say about tables in full.
         """
         alike: dict[tuple[bool, int, float], list[tuple[str, ...]]] = {}
-        linear = linear_axes(matrices_of([query for query, _ in measured]))
-        mixed = MixedAxes.of(schema, measured)
+        mixed = MixedAxes(schema, measured)
         in_full = [(*full_part(query), variance) for query, variance in measured]
         for i, (query, cells, variance) in enumerate(in_full):
             names = query.attributes
-            if mixed is not None and i in mixed.readings:
+            if i in mixed.readings:
                 continue
             if not query.is_product:
                 raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {type(query).__name__}")
@@ -310,7 +309,7 @@ class Variances:
             for (residual, _, variance), tables in alike.items()
         ]
         tables = dict.fromkeys([(), *(query.attributes for query, _, _ in in_full)])
-        return cls(Closure(schema, tuple(tables)), groups, linear, mixed=mixed)
+        return cls(Closure(schema, tuple(tables)), groups, mixed.linear, mixed=mixed)
 
     def replacing(self, known: Mapping[tuple[str, ...], float]) -> Variances:
         """The same with other variances for the coefficients of some sets, as far as these are measured at all."""

@@ -8,7 +8,7 @@ Tables nearest to given marginals in the largest difference (PriView section 4.3
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,9 +27,7 @@ __all__ = [
     "least_difference",
     "least_differences",
     "least_norm",
-    "linear_program",
     "linear_tables",
-    "reconstruct_all",
     "solve",
     "widened",
 ]
@@ -135,16 +133,6 @@ def known_alike(estimate: Estimate, tables: Sequence[Sequence[str]]) -> Iterator
             yield [group[row] for row in rows], Known(shape, found[rows[0]], np.ascontiguousarray(stack[rows]))
 
 
-def reconstruct_all(
-    estimate: Estimate, tables: Sequence[Sequence[str]], reconstruct: Callable[[Known], list[Reconstruction]]
-) -> list[Reconstruction]:
-    """The reconstructions of tables, in order."""
-    out: dict[int, Reconstruction] = {}
-    for positions, known in known_alike(estimate, tables):
-        out.update(zip(positions, reconstruct(known), strict=True))
-    return [out[i] for i in range(len(tables))]
-
-
 def widened(shape: Sequence[int]) -> int:
     """How many numbers the transform has that holds all products of two basis functions."""
     return math.prod(2 if n == 2 else 2 * n - 1 for n in shape)
@@ -220,13 +208,8 @@ Constraint = tuple[tuple[int, ...], NDArray[np.float64]]
 """Some axes of the table, in any order, and a marginal over them with its axes in the same order."""
 
 
-def linear_program(estimate: Estimate, tables: Sequence[Sequence[str]]) -> list[Reconstruction]:
-    """Tables without negative cells whose covered marginals differ least from the estimate's in the worst cell."""
-    return reconstruct_all(estimate, tables, least_differences)
-
-
 def least_differences(known: Known) -> list[Reconstruction]:
-    """The table for each row of coefficients, from its largest covered marginals."""
+    """For each row of coefficients the table whose covered marginals differ least from these in the worst cell."""
     axes = [tuple(axis for axis in range(len(known.shape)) if subset >> axis & 1) for subset in known.subsets]
     parts = [known.part(own) for own in axes]
     stacks = [

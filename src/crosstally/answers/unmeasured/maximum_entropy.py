@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.unmeasured.known import Known, Reconstruction, reconstruct_all, solve, widened
+from crosstally.answers.unmeasured.known import Known, Reconstruction, known_alike, solve, widened
 from crosstally.errors import QueryError
 from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.residuals import Estimate, rebuild
@@ -67,7 +67,10 @@ def maximum_entropy(estimate: Estimate, tables: Sequence[Sequence[str]]) -> list
     Raises:
         QueryError: The number of rows was never measured, so no table has a total.
     """
-    return reconstruct_all(estimate, tables, greatest_entropy)
+    out: dict[int, Reconstruction] = {}
+    for positions, known in known_alike(estimate, tables):
+        out.update(zip(positions, greatest_entropy(known), strict=True))
+    return [out[i] for i in range(len(tables))]
 
 
 def greatest_entropy(known: Known) -> list[Reconstruction]:
