@@ -26,7 +26,7 @@ from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.exports.px import px_text
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, publish
-from crosstally.reliability import SIGNS
+from crosstally.reliability import PUBLISHED, SIGNS
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.schema.facts import PublicCounts
 from web_clients import client_of, serving
@@ -187,7 +187,7 @@ def test_reliability_is_read_off_the_interval_at_every_door(level: float) -> Non
     assert ct.analysis.quality(table).tolist() == ["", "E", "F", "F"]
     assert np.isnan(ct.analysis.suppress(table).values).tolist() == [False, False, True, True]
     shown = grid(table, table, TableView(("x",), (), level=level))
-    assert [SIGNS[row.cells[0].reliability] for row in shown.rows] == ["", "E", "F", "F"]
+    assert [SIGNS[PUBLISHED[place]] for place in shown.classes[:, 0]] == ["", "E", "F", "F"]
 
 
 def test_a_difference_below_zero_is_judged_by_its_size() -> None:

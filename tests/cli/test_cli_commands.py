@@ -67,14 +67,12 @@ def test_plan_says_in_words_what_to_expect_and_what_would_change_it(folder: Path
     ran = ran_well("plan", folder / "people.schema.json", "--epsilon", "1", "--rows", "6000", "--tables", "sexe,âge")
     lines = ran.out.splitlines()
     assert lines[:3] == ["ε = 1, add-remove", "40 attributes; wanted: 1 table with 6 cells.", ""]
-    # One table at ε = 1: the root of 1.84135 in a typical cell of 6,000 / 6 rows
-    assert "Tables over two attributes will be within 0.14% of a typical cell (± 1.36 of 1,000 rows): good." in lines
+    # One table at ε = 1: the root of 1.84135 beside an average count of 6,000 / 6 rows
+    assert "Tables over two attributes: typical error ±1.4 per count (0.14% of an average count): good." in lines
     assert "What would change tables over two attributes most:" in lines
     twice = next(line for line in lines if "spend twice" in line)
     # discrete Laplace noise of scale 1/2 has the variance 2a / (1 - a)^2 = 0.36210 with a = e^-2
-    assert twice == (
-        "  - spend twice as much, ε = 2: 2.3 times less error, 0.060% of a typical cell, good (--epsilon 2)"
-    )
+    assert twice == ("  - spend twice as much, ε = 2: 56% less error, 0.060% of an average count, good (--epsilon 2)")
     assert "strategy" not in ran.out
 
 
@@ -152,7 +150,7 @@ def test_release_creates_a_ledger_beside_the_source_and_says_so(folder: Path) ->
     )
     assert ran.out == ""
     lines = ran.err.splitlines()
-    assert lines[0] == "measured   2 tables, 9 numbers, by direct-uniform"
+    assert lines[0] == "measured   2 tables (9 counts) with the direct-uniform strategy"
     assert lines[1] == "cost       ε = 40, recorded as first; ε = 0 remains"
     assert lines[2] == f"ledger     {folder / 'people.ledger'} (new; its cap is what was just spent, ε = 40)"
     assert lines[3] == f"written    {folder / 'people.release.parquet'}"

@@ -122,16 +122,16 @@ def test_without_the_charts_extra_one_line_says_so(monkeypatch: pytest.MonkeyPat
     def missing(*_: object, **__: object) -> None:
         raise MissingExtraError("altair", "charts")
 
-    class Story:
-        class release:
-            @staticmethod
-            def marginal(*_: str) -> object:
-                return type("M", (), {"plot": staticmethod(missing)})
-
-        files = None
+    class release:
+        @staticmethod
+        def marginal(*_: str) -> object:
+            return type("M", (), {"plot": staticmethod(missing)})
 
     monkeypatch.setattr(charts, "save", missing)
-    assert demo_command._picture(Story) == ("no picture", "altair is not installed: pip install 'crosstally[charts]'")
+    assert demo_command._picture(release, Path()) == (
+        "no picture",
+        "altair is not installed: pip install 'crosstally[charts]'",
+    )
 
 
 def test_files_that_no_demo_wrote_are_never_touched(tmp_path: Path) -> None:

@@ -31,18 +31,9 @@ def markdown_lines(marginal, *, level=None) -> Iterator[str]:
         yield f"| {' | '.join([*cell.labels, *numbers])} |\\n"
 ''',
     ),
-    "exports/formats.py": (
-        "_CSV, _JSON",
-        """def _markdown(asked: Written) -> Iterable[str]:
-    from crosstally.exports.markdown import markdown_lines
-
-    return markdown_lines(asked.table, level=asked.level)
-
-
-""",
-    ),
+    "exports/formats.py": ("_CSV, _JSON", ""),
 }
-LINE = '    "markdown": Format("Markdown", "text/markdown; charset=utf-8", "md", _markdown),\n'
+LINE = '    "markdown": Format("Markdown", "text/markdown; charset=utf-8", "md", "markdown.markdown_lines"),\n'
 
 DOORS = """
 import json, sys

@@ -25,7 +25,7 @@ from crosstally.exports.formats import measures
 from crosstally.exports.json_tables import json_stat_text
 from crosstally.exports.parquet_table import parquet_pieces
 from crosstally.exports.px import px_text
-from crosstally.exports.xlsx import write_xlsx
+from crosstally.exports.xlsx import xlsx_bytes
 from crosstally.schema import Attribute, Schema
 from hostile_labels import MANY
 from released import views
@@ -92,8 +92,7 @@ def test_pandas_reads_csv() -> None:
 
 
 def test_pandas_reads_xlsx() -> None:
-    book = io.BytesIO()
-    write_xlsx(marginal(), book)
+    book = io.BytesIO(xlsx_bytes(marginal()))
     check(pd.read_excel(book, keep_default_na=False), list(NUMBERS))
     about = dict(openpyxl.load_workbook(book)["about"].iter_rows(values_only=True))
     assert about["source"] == "crosstally release, ε = 1"
@@ -147,8 +146,7 @@ def test_unknown_errors_are_empty_in_each_format(tmp_path: Path) -> None:
     assert measures(answer) == [[-1.0, -2.0], *[[None, None]] * 3]
     assert sdmx_csv_text(answer).splitlines()[1] == "dataflow,CROSSTALLY:LABEL(1.0),I,a: a,-1.0,,,"
     assert px_text(answer).splitlines()[-2:] == ['-1 ".." ".." ".." ', '-2 ".." ".." "..";']
-    book = io.BytesIO()
-    write_xlsx(answer, book)
+    book = io.BytesIO(xlsx_bytes(answer))
     assert list(openpyxl.load_workbook(book)["table"].values)[1] == ("a", -1, None, None, None)
 
 
@@ -156,8 +154,7 @@ def test_the_total_has_no_attributes() -> None:
     total = Marginal(SCHEMA.subset(), np.array(5.0), method="m", error_kind=ErrorKind.NONE, uncertainty=None)
     assert sdmx_csv_text(total).splitlines()[1] == "dataflow,CROSSTALLY:TOTAL(1.0),I,5.0,,,"
     assert "STUB" not in px_text(total)
-    book = io.BytesIO()
-    write_xlsx(total, book)
+    book = io.BytesIO(xlsx_bytes(total))
     assert pd.read_excel(book)["count"].tolist() == [5]
 
 
@@ -191,8 +188,7 @@ def test_two_hundred_hostile_labels() -> None:
     for label in pd.read_csv(io.StringIO(csv_text(unknown(MANY))), keep_default_na=False)["label"]:
         assert label.strip(" \t\u200f\u00a0\ufeff")[0] not in "=+-@|＝＋－＠"
         assert not re.search("[\u202a-\u202e\u2066-\u2069]", label)
-    book = io.BytesIO()
-    write_xlsx(unknown(MANY), book)
+    book = io.BytesIO(xlsx_bytes(unknown(MANY)))
     rows = list(openpyxl.load_workbook(book)["table"].iter_rows(min_row=2))
     assert [row[0].value for row in rows] == MANY
     assert {row[0].data_type for row in rows} == {"s"}
@@ -206,8 +202,7 @@ def test_labels_that_are_numbers_stay_as_they_are() -> None:
 
 
 def test_formulas_are_texts_in_xlsx_and_numbers_are_numbers() -> None:
-    book = io.BytesIO()
-    write_xlsx(unknown(HOSTILE), book)
+    book = io.BytesIO(xlsx_bytes(unknown(HOSTILE)))
     rows = list(openpyxl.load_workbook(book)["table"].iter_rows(min_row=2))
     assert {row[0].data_type for row in rows} == {"s"}
     assert {row[1].data_type for row in rows} == {"n"}
@@ -223,7 +218,7 @@ def test_quotation_marks_end_no_text_of_px() -> None:
 
 def test_a_sheet_has_an_end() -> None:
     with pytest.raises(QueryError, match="must have at most 32,767 characters"):
-        write_xlsx(unknown(["a" * 32_768, "b"]), io.BytesIO())
+        xlsx_bytes(unknown(["a" * 32_768, "b"]))
 
 
 # The command

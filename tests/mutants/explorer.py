@@ -5,8 +5,8 @@ from mutants.mutant import Mutant
 EXPLORER = (
     Mutant(
         "browser/explorer/answering.py",
-        "if self.spent > MOST:",
-        "if self.spent < 0:",
+        "if spent > MOST:",
+        "if spent < 0:",
         "browser/explorer/test_solving.py::test_a_statement_pays_for_all_its_tables_together",
     ),
     Mutant(

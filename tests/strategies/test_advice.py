@@ -162,8 +162,7 @@ def test_verdicts_follow_the_limits_of_coefficients_of_variation(error: float, v
 def test_without_rows_it_says_from_how_many_on() -> None:
     """10 x 50 cells / 0.165 = 3,030; 10 x 50 = 500 rows make the typical cell as large as the error."""
     assert str(ExpectedError(3, error=10, cells=50)) == (
-        "Tables over three attributes will have an error of ± 10 per count: good from 3,100 rows on, mostly noise "
-        "below 500."
+        "Tables over three attributes: typical error ±10 per count: good from 3,100 rows on, mostly noise below 500."
     )
     assert ExpectedError(1, error=math.nan, cells=2, rows=5).verdict is None
     assert "not known beforehand" in str(ExpectedError(1, error=math.nan, cells=2, rows=5))
@@ -176,15 +175,14 @@ def test_without_rows_advice_tells_counts_from_what_they_are_beside() -> None:
     before, after = ExpectedError(2, error=100, cells=20), ExpectedError(2, error=80, cells=10)
     told = str(replace(merging, before=before, after=after)).removeprefix(merging.alternative.change)
     assert told == (
-        ": 2.5 times less error relative to cells, which become 2 times as large; "
-        "± 100 becomes ± 80, good from 4,900 rows on"
+        ": 60% less error relative to cells, which become 2 times as large; ±100 becomes ±80, good from 4,900 rows on"
     )
     same = str(replace(merging, before=before, after=ExpectedError(2, error=50, cells=20)))
-    assert same.endswith(": 2.0 times less error, ± 50, good from 6,100 rows on")
+    assert same.endswith(": half the error, ±50, good from 6,100 rows on")
     with_rows = str(
         replace(merging, before=replace(before, rows=8_000), after=replace(after, rows=8_000))
     )  # 80 of 800 rows
-    assert with_rows.endswith(": 2.5 times less error, 10% of a typical cell, good")
+    assert with_rows.endswith(": 60% less error, 10% of an average count, good")
 
 
 def test_advice_is_about_what_can_be_changed() -> None:
@@ -222,7 +220,7 @@ def test_tables_that_are_predicted_can_be_had_by_name() -> None:
     first = found.advice()[0]
     assert (first.kind, first.times) == (AdviceKind.TABLES, math.inf)
     assert "They are likely to be within" in str(found.expected[-1])
-    assert str(first).endswith("alone, for one: 2.7% of a typical cell, good, known beforehand")
+    assert str(first).endswith("alone, for one: 2.7% of an average count, good, known beforehand")
 
 
 def test_what_is_likely_is_said_where_most_is_predicted() -> None:

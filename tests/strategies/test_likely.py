@@ -105,8 +105,8 @@ def test_pairs_that_are_not_measured_have_the_error_of_predicting_them() -> None
 def test_the_range_in_words() -> None:
     expected = ExpectedError(2, error=246, cells=16, rows=3_000, at_best=50, likely=107)
     assert str(expected).endswith(
-        "That is before inference, if all are measured; a release is likely within 27% to 57% (± 50 to 107): "
+        "That is before inference, if all are measured; a release is likely within 27% to 57% (±50 to 107): "
         "usable with care to poor."
     )
     assert str(ExpectedError(2, error=44, cells=4, rows=1_000_000, at_best=62, likely=104)).endswith("to 104): good.")
-    assert str(ExpectedError(2, error=44, cells=4, rows=1_000_000, at_best=30, likely=104)).endswith("rows): good.")
+    assert str(ExpectedError(2, error=44, cells=4, rows=1_000_000, at_best=30, likely=104)).endswith("count): good.")

@@ -20,7 +20,7 @@ from crosstally.exports.synthetic import write_rows
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
-from crosstally.synthesis.microdata import Wanted, drawing_order, drawn, fitted, narrowness, whole
+from crosstally.synthesis.microdata import drawing_order, drawn, fitted, narrowness, whole
 from released import views
 from simulated import margin, measured, people, schema_of
 
@@ -111,7 +111,7 @@ def test_fitting_moves_rows_where_they_are_missing() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (1_000, 3)).astype(np.int32)
     wanted = np.array([[500.0, 0.0], [0.0, 500.0]])
-    moved = fitted(codes, [Wanted((0, 2), wanted)], 8, rng)
+    moved = fitted(codes, [((0, 2), wanted)], 8, rng)
     assert distance(codes, (0, 2), wanted) > 0.4
     assert distance(moved, (0, 2), wanted) < 0.01
 

@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from crosstally.answers.marginal import Marginal
-from crosstally.answers.uncertainty import Joint, joined
+from crosstally.answers.uncertainty import joined
 from crosstally.checks import check_kind
 from crosstally.errors import QueryError
 from crosstally.typing import Floats
@@ -150,12 +150,11 @@ def independent(*answers: Marginal) -> tuple[Marginal, ...]:
     joints = [each.joint for each in answers if each.joint is not None]
     if len(joints) < len(answers):
         raise QueryError("an answer whose error is not known cannot be stated to be independent")
-    return tuple(_beside(each, joint) for each, joint in zip(answers, joined(joints), strict=True))
-
-
-def _beside(answer: Marginal, joint: Joint) -> Marginal:
-    assert answer.uncertainty is not None  # it has a joint one
-    return replace(answer, uncertainty=replace(answer.uncertainty, joint=joint))
+    known = [each.uncertainty for each in answers if each.uncertainty is not None]  # all: they have joint ones
+    return tuple(
+        replace(answer, uncertainty=replace(own, joint=joint))
+        for answer, own, joint in zip(answers, known, joined(joints), strict=True)
+    )
 
 
 Normalize = bool | Literal["all", "index", "columns"]

@@ -1,8 +1,7 @@
 """Values put together: by a level of a hierarchy, or in groups of one's own.
 
 In a URL, of a page or of the API, ``at.NAME`` is a level; ``by.1.NAME`` the values of the first group (again for each)
-and ``as.1.NAME`` its name. On the command line a text says the same (``analysis.regrouping_text``). An attribute at a
-level has no groups.
+and ``as.1.NAME`` its name. On the command line a text says the same (below). An attribute at a level has no groups.
 
 Values put together, as text: ``age: young = 17-24, 25-34; old = 65+``, or a level of a hierarchy, ``town: canton``.
 
@@ -16,6 +15,7 @@ is written twice; so does an attribute's name with a colon. Bins, ``[18, 30)``, 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ def parse_regrouping(text: str) -> tuple[str, str | Groups]:
         raise QueryError(
             f"a grouping must begin with an attribute and a colon: 'age: young = 17-24'; got {shown(text)}"
         )
-    return _unquoted(start["name"]), _Parser(_pieces(text, start.end())).whole()
+    return _unquoted(start["name"]), _read(_pieces(text, start.end()))
 
 
 def groups_in_text(attribute: str, groups: Groups) -> str:
@@ -85,21 +85,13 @@ def level_in_text(attribute: str, level: str) -> str:
     return f"{_quoted(attribute, ':')}: {_quoted(level)}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A piece of the text: its kind is ``sign``, ``text`` or ``end``."""
-
-    kind: str
-    text: str
-    position: int
-
-    def __str__(self) -> str:
-        return "the end" if self.kind == "end" else shown(self.text)
+_Piece = tuple[str, str, int]
+"""A piece of a text: its kind (``sign``, ``text`` or ``end``), its own text, and its position."""
 
 
 def _pieces(text: str, place: int) -> list[_Piece]:
     pieces: list[_Piece] = []
-    while not pieces or pieces[-1].kind != "end":
+    while not pieces or pieces[-1][0] != "end":
         match = _PIECE.match(text, place)
         if match is None:  # only a quote can be left
             quote = len(text) - len(text[place:].lstrip()) + 1
@@ -107,46 +99,46 @@ def _pieces(text: str, place: int) -> list[_Piece]:
         kind, place = match.lastgroup or "end", match.end()
         found, position = match[kind].strip(), match.start(kind) + 1
         found = _unquoted(found) if kind == "quoted" else BIN.sub(bin_label, found) if kind == "bin" else found
-        pieces.append(_Piece(kind if kind in ("sign", "end") else "text", found, position))
+        pieces.append((kind if kind in ("sign", "end") else "text", found, position))
     return pieces
 
 
-class _Parser:
-    """What follows the colon, piece by piece."""
+def _read(pieces: Sequence[_Piece]) -> str | Groups:
+    """What follows the colon: a level, or groups."""
+    left = deque(pieces)
 
-    def __init__(self, pieces: Sequence[_Piece]) -> None:
-        self._left = list(reversed(pieces))
+    def wrong(expected: str) -> QueryError:
+        kind, found, position = left[0]
+        got = "the end" if kind == "end" else shown(found)
+        return QueryError(f"{where_in_text(position)}expected {expected}, got {got}")
 
-    def whole(self) -> str | Groups:
-        groups: list[tuple[str, tuple[str, ...]]] = []
-        while not groups or self._taken(";"):
-            name = self._text("a group or a level" if not groups else "a group")
-            if not groups and self._left[-1].kind == "end":
-                return name
-            if not self._taken("="):
-                raise self._wrong(f"'=' after {shown(name)}")
-            labels = [self._text("a value")]
-            while self._taken(","):
-                labels.append(self._text("a value"))
-            groups.append((name, tuple(labels)))
-        if self._left[-1].kind != "end":
-            raise self._wrong("',', ';' or the end")
-        return tuple(groups)
-
-    def _taken(self, sign: str) -> bool:
-        found = self._left[-1].kind == "sign" and self._left[-1].text == sign
+    def taken(sign: str) -> bool:
+        found = left[0][:2] == ("sign", sign)
         if found:
-            self._left.pop()
+            left.popleft()
         return found
 
-    def _text(self, expected: str) -> str:
-        if self._left[-1].kind != "text" or not self._left[-1].text:
-            raise self._wrong(expected)
-        return self._left.pop().text
+    def text(expected: str) -> str:
+        kind, found, _ = left[0]
+        if kind != "text" or not found:
+            raise wrong(expected)
+        left.popleft()
+        return found
 
-    def _wrong(self, expected: str) -> QueryError:
-        found = self._left[-1]
-        return QueryError(f"{where_in_text(found.position)}expected {expected}, got {found}")
+    groups: list[tuple[str, tuple[str, ...]]] = []
+    while not groups or taken(";"):
+        name = text("a group" if groups else "a group or a level")
+        if not groups and left[0][0] == "end":
+            return name
+        if not taken("="):
+            raise wrong(f"'=' after {shown(name)}")
+        labels = [text("a value")]
+        while taken(","):
+            labels.append(text("a value"))
+        groups.append((name, tuple(labels)))
+    if left[0][0] != "end":
+        raise wrong("',', ';' or the end")
+    return tuple(groups)
 
 
 def _unquoted(text: str) -> str:

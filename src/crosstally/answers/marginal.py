@@ -20,7 +20,7 @@ from crosstally.checks import optional
 from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import read_only
-from crosstally.platform_files import whole_file, write_text, writing
+from crosstally.platform_files import write_bytes, write_text, writing
 from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, cell_rows, text_table
 from crosstally.typing import Floats, Interval
@@ -294,10 +294,11 @@ class Marginal(LabelledTable):
 
     def to_excel(self, path: str | Path) -> None:
         """Write a workbook of Excel: a sheet with a row for each cell, and one that says what they are."""
-        from crosstally.exports.xlsx import write_xlsx
+        from crosstally.exports.xlsx import xlsx_bytes
 
-        with writing(path), whole_file(path) as book:
-            write_xlsx(self, book)
+        content = xlsx_bytes(self)
+        with writing(path):
+            write_bytes(path, content)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each cell; labels are categories in the schema's order."""

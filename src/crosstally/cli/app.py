@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cache, partial
+from importlib import import_module
 from inspect import cleandoc
 from types import FunctionType
 from typing import Annotated, Any, get_args, get_type_hints
@@ -20,28 +21,11 @@ import typer
 
 from crosstally import __version__
 from crosstally.budget import fraction_of_text
-from crosstally.cli import (
-    ask,
-    collect,
-    demo,
-    inspect,
-    interrupts,
-    laboratory,
-    ledger,
-    page,
-    part,
-    plan,
-    release,
-    review,
-    schema,
-    serve,
-    sql,
-    synth,
-    table,
-)
+from crosstally.cli import interrupts, laboratory
 from crosstally.cli.interrupts import no_core_dumps, tell_of_compiling
 from crosstally.cli.options import CheckFailedError, with_groups
 from crosstally.cli.output.encoding import prepare_streams, without_codes
+from crosstally.cli.output.screen import one_line
 from crosstally.errors import CrosstallyError
 
 __all__ = ["app", "main"]
@@ -89,11 +73,19 @@ def _paragraphs(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
 
 
-def _add(group: typer.Typer, function: Callable[..., None], *examples: str, panel: str | None = None) -> None:
+def _add(group: typer.Typer, function: Callable[..., None], examples: Sequence[str], panel: str | None = None) -> None:
     assert isinstance(function, FunctionType)
     name = function.__name__.rstrip("_")
     words = _paragraphs(function.__doc__ or "")
     group.command(name, help=words, epilog=_examples(*examples), rich_help_panel=panel)(with_groups(function))
+
+
+def _add_from(name: str, group: typer.Typer, panel: str | None = None) -> None:
+    """Add the commands of a module of this package: those that it has examples of, or the one of the same name."""
+    module = import_module(f"crosstally.cli.{name}")
+    commands = module.EXAMPLES if isinstance(module.EXAMPLES, dict) else {name: module.EXAMPLES}
+    for each, examples in commands.items():
+        _add(group, getattr(module, each), examples, panel)
 
 
 def _list(name: str, panel: str) -> None:
@@ -109,38 +101,20 @@ def _group(name: str, words: str, panel: str) -> typer.Typer:
 
 _BEFORE, _SPEND, _READ = "Before anything is spent", "Spend", "Read, for anyone"
 
-_add(app, demo.demo, *demo.EXAMPLES, panel="Start here")
+_add_from("demo", app, "Start here")
 _schema = _group("schema", "Describe the columns of a table and whom to protect: draft, check, review.", _BEFORE)
-_add(_schema, schema.draft, *schema.DRAFT_EXAMPLES)
-_add(_schema, schema.check, *schema.CHECK_EXAMPLES)
-_add(_schema, review.review, *review.EXAMPLES)
-_add(app, plan.plan, *plan.EXAMPLES, panel=_BEFORE)
+_add_from("schema", _schema)
+_add_from("review", _schema)
+_add_from("plan", app, _BEFORE)
 _list("calibrate", _BEFORE)
 _list("compare", _BEFORE)
-_add(app, part.part, *part.EXAMPLES, panel=_SPEND)
-_add(app, release.release, *release.EXAMPLES, panel=_SPEND)
-_add(app, ask.ask, *ask.EXAMPLES, panel=_SPEND)
-_ledger = _group("ledger", "Keep a record of what was spent: create, show, verify, raise, export.", _SPEND)
-_add(_ledger, ledger.create, *ledger.CREATE_EXAMPLES)
-_add(_ledger, ledger.show, *ledger.SHOW_EXAMPLES)
-_add(_ledger, ledger.verify, *ledger.VERIFY_EXAMPLES)
-_add(_ledger, ledger.export, *ledger.EXPORT_EXAMPLES)
-_add(_ledger, ledger.raise_, *ledger.RAISE_EXAMPLES)
-_add(_ledger, ledger.anchor, *ledger.ANCHOR_EXAMPLES)
-_collect = _group(
-    "collect", "Collect tables from people who keep their rows: plan, tokens, report, simulate, release.", _SPEND
-)
-_add(_collect, collect.plan, *collect.PLAN_EXAMPLES)
-_add(_collect, collect.tokens, *collect.TOKENS_EXAMPLES)
-_add(_collect, collect.report, *collect.REPORT_EXAMPLES)
-_add(_collect, collect.simulate, *collect.SIMULATE_EXAMPLES)
-_add(_collect, collect.release, *collect.RELEASE_EXAMPLES)
-_add(app, table.table, *table.EXAMPLES, panel=_READ)
-_add(app, sql.sql, *sql.EXAMPLES, panel=_READ)
-_add(app, synth.synth, *synth.EXAMPLES, panel=_READ)
-_add(app, page.page, *page.EXAMPLES, panel=_READ)
-_add(app, serve.serve, *serve.EXAMPLES, panel=_READ)
-_add(app, inspect.inspect, *inspect.EXAMPLES, panel=_READ)
+for _name in ("part", "release", "ask"):
+    _add_from(_name, app, _SPEND)
+_add_from("ledger", _group("ledger", "Keep a record of what was spent: create, show, verify, raise, export.", _SPEND))
+_local = "Collect tables from people who keep their rows: plan, tokens, report, simulate, release."
+_add_from("collect", _group("collect", _local, _SPEND))
+for _name in ("table", "sql", "synth", "page", "serve", "inspect"):
+    _add_from(_name, app, _READ)
 _list("reproduce", "Research")
 _list("audit", "Research")
 
@@ -182,7 +156,6 @@ def _warnings_in_one_line() -> Iterator[None]:
     """Print what crosstally itself warns of as one line, without the place in the code."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        from crosstally.cli.output.screen import one_line
 
         sys.stderr.write(f"Warning: {one_line(str(message))}\n")
 
@@ -216,7 +189,7 @@ def _command() -> Any:
 def _of_laboratory(name: str) -> Any:
     function, examples = laboratory.load(name)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    _add(alone, function, *examples)
+    _add(alone, function, examples)
     command = typer.main.get_command(alone)
     _take_plain_numbers(command)
     return command
@@ -254,7 +227,6 @@ def _usage(error: Any) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    from crosstally.cli.output.screen import one_line
 
     with contextlib.suppress(OSError):  # a full disk there too
         sys.stderr.write(f"crosstally: {one_line(message)}\n")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+import crosstally as ct
 from crosstally.cli.interrupts import before_charge
-from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows
+from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows, argument, flag, option
+from crosstally.cli.output.screen import amount, count, data, facts, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, QueryError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.notebook.notebook import Notebook
     from crosstally.notebook.results import Answer
 
 __all__ = ["EXAMPLES", "ask"]
@@ -30,80 +28,56 @@ EXAMPLES = (
 
 Words = Annotated[
     list[str],
-    typer.Argument(
-        metavar="[SOURCE] QUESTION",
-        help="The source is a file, a folder or a glob; leave it out when nothing is spent. The question says "
+    argument(
+        "[SOURCE] QUESTION",
+        "The source is a file, a folder or a glob; leave it out when nothing is spent. The question says "
         "which rows to count, '25 <= age < 35 and sex = Female', or what to add up, 'total(children) "
         "where sex = Female'.",
     ),
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignOptions:
-    """Answers from elsewhere."""
-
-    foreign: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not "
-            "cover them.",
-        ),
-    ] = None
-    foreign_covariance: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="The covariance of these answers' noise, where it is correlated: numbers alone, a line for each "
-            "answer. The file of answers then has no column variance.",
-        ),
-    ] = None
-
-    def add_to(self, notebook: Notebook) -> None:
-        """Let a notebook use them too."""
-        if self.foreign is not None:
-            notebook.add_file(self.foreign, covariance=self.foreign_covariance)
-        elif self.foreign_covariance is not None:
-            raise QueryError("--foreign-covariance belongs to the answers of --foreign, which is missing")
+Foreign = Annotated[
+    Path | None,
+    option(
+        "CSV",
+        "Noisy answers from elsewhere to use too: question, value, variance, origin. The budget does not cover them.",
+    ),
+]
+Covariance = Annotated[
+    Path | None,
+    option(
+        "CSV",
+        "The covariance of these answers' noise, where it is correlated: numbers alone, a line for each answer. The "
+        "file of answers then has no column variance.",
+    ),
+]
 
 
 def ask(
     words: Words,
     *,
-    ledger: Annotated[
-        Path, typer.Option(metavar="FILE", help="The ledger that records what is spent and keeps the answers.")
-    ],
+    ledger: Annotated[Path, option("FILE", "The ledger that records what is spent and keeps the answers.")],
     epsilon: Epsilon = None,
     rho: Rho = None,
-    free: Annotated[
-        bool, typer.Option("--free", help="Spend nothing: estimate the answer from earlier answers.")
-    ] = False,
+    free: Annotated[bool, flag("Spend nothing: estimate the answer from earlier answers.", "--free")] = False,
     error: Annotated[
-        float | None,
-        typer.Option(metavar="COUNT", help="Spend nothing: print what an answer with this standard error would cost."),
+        float | None, option("COUNT", "Spend nothing: print what an answer with this standard error would cost.")
     ] = None,
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The steward's schema, needed where it says how to read the source."),
+        Path | None, option("FILE", "The steward's schema, needed where it says how to read the source.")
     ] = None,
-    elsewhere: ForeignOptions,
+    foreign: Foreign = None,
+    foreign_covariance: Covariance = None,
     rows: Rows = None,
     key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="A name for this spend. Repeating a name repeats the answer and costs nothing."
-        ),
+        str | None, option("TEXT", "A name for this spend. Repeating a name repeats the answer and costs nothing.")
     ] = None,
     written: ReadingOptions,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Count the rows that satisfy a condition, or add up a column. You pay once; later questions use the answer too."""
-    from crosstally.cli.output.screen import progress, progress_of_reading
-    from crosstally.notebook.notebook import open_notebook
-    from crosstally.privacy.ledger import Ledger
-
     ways = sum(option is not None for option in (epsilon, rho, error)) + free
     if ways != 1:
         raise BudgetError("say one of --epsilon, --rho, --free and --error")
@@ -111,8 +85,11 @@ def ask(
     if len(sources) > 1 or (not sources and not free and error is None):
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
     read = None if schema is None else Schema.load(schema)
-    notebook = open_notebook(Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
-    elsewhere.add_to(notebook)
+    notebook = ct.open_notebook(ct.Ledger.open(ledger, before_charge=before_charge), rows=rows, schema=read)
+    if foreign is not None:
+        notebook.add_file(foreign, covariance=foreign_covariance)
+    elif foreign_covariance is not None:
+        raise QueryError("--foreign-covariance belongs to the answers of --foreign, which is missing")
     if error is not None:
         _show_price(notebook, question, error, json=json)
         return
@@ -127,9 +104,8 @@ def ask(
     _show(notebook, answer, json=json, quiet=quiet)
 
 
-def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:
+def _show(notebook: ct.Notebook, answer: Answer, *, json: bool, quiet: bool) -> None:
     from crosstally.budget import decimal_text
-    from crosstally.cli.output.screen import amount, count, data, facts, people, print_json
 
     low, high = answer.interval(0.95)
     left = notebook.ledger.remaining
@@ -161,8 +137,7 @@ def _show(notebook: Notebook, answer: Answer, *, json: bool, quiet: bool) -> Non
     people(quiet=quiet).say(f"{words}; {amount(left, notebook.ledger.currency)} is left.")
 
 
-def _show_price(notebook: Notebook, question: str, error: float, *, json: bool) -> None:
-    from crosstally.cli.output.screen import count, data, print_json
+def _show_price(notebook: ct.Notebook, question: str, error: float, *, json: bool) -> None:
 
     price = notebook.cost(question, error=error)
     known = price.estimate

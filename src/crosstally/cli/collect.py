@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from crosstally.cli import interrupts
-from crosstally.cli.options import Epsilon, Force, Json, Quiet, check_output
+from crosstally.cli.options import Epsilon, Force, Json, Quiet, argument, check_output, flag, option
+from crosstally.cli.output.screen import data, number_of, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
@@ -25,58 +24,36 @@ if TYPE_CHECKING:
     from crosstally.local.collector import Collector
     from crosstally.local.protocol import Protocol, Tokens
 
-__all__ = [
-    "PLAN_EXAMPLES",
-    "RELEASE_EXAMPLES",
-    "REPORT_EXAMPLES",
-    "SIMULATE_EXAMPLES",
-    "TOKENS_EXAMPLES",
-    "plan",
-    "release",
-    "report",
-    "simulate",
-    "tokens",
-]
+__all__ = ["EXAMPLES", "plan", "release", "report", "simulate", "tokens"]
 
-PLAN_EXAMPLES = (
-    "crosstally collect plan usage.schema.json --epsilon 1 --people 1000000 --ways 3 -o usage.protocol.json",
-)
-TOKENS_EXAMPLES = ("crosstally collect tokens usage.protocol.json --number 1000000 -o usage.tokens",)
-REPORT_EXAMPLES = (
-    """crosstally collect report usage.protocol.json '{"country": "FR", "plan": "paid"}' --store device.json --cap 4""",
-)
-SIMULATE_EXAMPLES = ("crosstally collect simulate usage.protocol.json rows.csv -o usage.reports",)
-RELEASE_EXAMPLES = ("crosstally collect release usage.protocol.json usage.reports -o usage.release.parquet",)
+_ROW = """'{"country": "FR", "plan": "paid"}'"""
+EXAMPLES = {
+    "plan": ("crosstally collect plan usage.schema.json --epsilon 1 --people 1000000 --ways 3 -o usage.protocol.json",),
+    "tokens": ("crosstally collect tokens usage.protocol.json --number 1000000 -o usage.tokens",),
+    "report": (f"crosstally collect report usage.protocol.json {_ROW} --store device.json --cap 4",),
+    "simulate": ("crosstally collect simulate usage.protocol.json rows.csv -o usage.reports",),
+    "release": ("crosstally collect release usage.protocol.json usage.reports -o usage.release.parquet",),
+}
 
-ProtocolFile = Annotated[Path, typer.Argument(metavar="PROTOCOL", help="A protocol file.")]
+ProtocolFile = Annotated[Path, argument("PROTOCOL", "A protocol file.")]
 TokenFiles = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="The tokens that were handed out, if the protocol uses them; may be repeated."),
+    list[Path] | None, option("FILE", "The tokens that were handed out, if the protocol uses them; may be repeated.")
 ]
-OutputFile = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+OutputFile = Annotated[Path, option("FILE", "The file to write.", "--output", "-o")]
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The reviewed schema of a person's row.")],
+    schema: Annotated[Path, argument("SCHEMA", "The reviewed schema of a person's row.")],
     *,
-    people: Annotated[int, typer.Option(metavar="N", min=1, help="About how many people will report.")],
+    people: Annotated[int, option("N", "About how many people will report.", min=1)],
     epsilon: Epsilon = None,
-    ways: Annotated[
-        int, typer.Option(metavar="K", min=1, help="The number of attributes of the tables that matter most.")
-    ] = 2,
+    ways: Annotated[int, option("K", "The number of attributes of the tables that matter most.", min=1)] = 2,
     method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="residuals, views, calm, fourier, ...; by default the one with the least predicted error.",
-        ),
+        str, option("NAME", "residuals, views, calm, fourier, ...; by default the one with the least predicted error.")
     ] = "auto",
-    minimum: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Release nothing from fewer reports than this.")
-    ] = None,
+    minimum: Annotated[int | None, option("N", "Release nothing from fewer reports than this.", min=1)] = None,
     tokens: Annotated[
-        bool,
-        typer.Option("--tokens", help="Assign groups by one-time tokens, so that liars cannot choose their group."),
+        bool, flag("Assign groups by one-time tokens, so that liars cannot choose their group.", "--tokens")
     ] = False,
     output: OutputFile,
     force: Force = False,
@@ -85,7 +62,6 @@ def plan(
 ) -> None:
     """Design a collection: a public protocol that says what every device is asked. Free: no data is read."""
     from crosstally.cli.output.screen import people as screen_for_people
-    from crosstally.cli.output.screen import print_json, progress
     from crosstally.local.protocol import design
 
     if epsilon is None:
@@ -118,13 +94,12 @@ def plan(
 def tokens(
     protocol: ProtocolFile,
     *,
-    number: Annotated[int, typer.Option(metavar="N", min=1, help="The number of tokens: one for each person.")],
+    number: Annotated[int, option("N", "The number of tokens: one for each person.", min=1)],
     output: OutputFile,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Make one-time tokens to hand out, one to each person; the file is secret and stays with the collector."""
-    from crosstally.cli.output.screen import people
     from crosstally.local.protocol import Protocol, Tokens
 
     read = Protocol.load(protocol)
@@ -154,25 +129,18 @@ def _read_tokens(protocol: Protocol, paths: list[Path] | None) -> Tokens | None:
 
 def report(
     protocol: ProtocolFile,
-    row: Annotated[
-        str, typer.Argument(metavar="ROW", help="The person's values: a JSON object, or a file that holds one.")
-    ],
+    row: Annotated[str, argument("ROW", "The person's values: a JSON object, or a file that holds one.")],
     *,
     store: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="The file in which this device keeps its reports, so that each is drawn only once."
-        ),
+        Path, option("FILE", "The file in which this device keeps its reports, so that each is drawn only once.")
     ],
-    cap: Annotated[str, typer.Option(metavar="NUMBER", help="The most ε that this device may ever spend.")],
+    cap: Annotated[str, option("NUMBER", "The most ε that this device may ever spend.")],
     token: Annotated[
-        str | None,
-        typer.Option(metavar="TOKEN", help="The one-time token, or a file that holds it, if the protocol uses tokens."),
+        str | None, option("TOKEN", "The one-time token, or a file that holds it, if the protocol uses tokens.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Draw a person's report, or print the one drawn earlier. Prints base64; it never prints the row."""
-    from crosstally.cli.output.screen import data, print_json
     from crosstally.local import client
     from crosstally.local.protocol import Protocol
 
@@ -224,9 +192,7 @@ def _read_row(given: str) -> dict[str, Any]:
 
 def simulate(
     protocol: ProtocolFile,
-    rows: Annotated[
-        str, typer.Argument(metavar="ROWS", help="A file, a folder or a glob with one row for each person.")
-    ],
+    rows: Annotated[str, argument("ROWS", "A file, a folder or a glob with one row for each person.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
@@ -237,7 +203,6 @@ def simulate(
     """Draw the reports that many people's devices would send, from a file of their rows."""
     import numpy as np
 
-    from crosstally.cli.output.screen import people, progress_of_reading
     from crosstally.local.protocol import Protocol
     from crosstally.sources.kinds import source_of
     from crosstally.sources.source import Scan
@@ -285,19 +250,18 @@ def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
 
 def release(
     protocol: ProtocolFile,
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORTS", help="Files of reports. A report has 37 bytes.")],
+    reports: Annotated[list[Path], argument("REPORTS", "Files of reports. A report has 37 bytes.")],
     *,
     output: OutputFile,
     tokens: TokenFiles = None,
     liars: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=1, help="Show how far this share of liars could move a table.")
+        float, option("SHARE", "Show how far this share of liars could move a table.", min=0, max=1)
     ] = 0.01,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Count reports, each id once, and make a release from which anyone can read any table with error bars."""
-    from crosstally.cli.output.screen import number_of, people, print_json
     from crosstally.local.collector import Collector, Reason
     from crosstally.local.protocol import Protocol
 

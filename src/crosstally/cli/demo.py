@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+import crosstally as ct
 from crosstally.budget import Budget
+from crosstally.cli.options import option
 from crosstally.cli.output.rendering import cell_texts
-from crosstally.cli.output.screen import ACCENT, PROSE_WIDTH, Screen, amount, count, facts, grid, progress
+from crosstally.cli.output.screen import ACCENT, Screen, amount, count, facts, grid, progress, reading
 from crosstally.cli.plan import comparison_table, stages_in_words
 from crosstally.errors import CrosstallyError, MissingExtraError
 from crosstally.platform_files import whole_file, write_text, writing
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crosstally.answers.marginal import Marginal
-    from crosstally.privacy.ledger import Ledger
-    from crosstally.releases import Release
     from crosstally.strategies.planner import Comparison
 
 __all__ = ["EXAMPLES", "demo"]
@@ -36,6 +32,9 @@ _PEOPLE = 48_842  # the rows of Adult, for which the generated people stand in
 _SEED = 1  # fixed, so that people are the same in each demo and in the docs; the noise is not
 _KEY = "demo"
 _MARKER = ".crosstally-demo"
+_ROWS, _SCHEMA, _LEDGER = "people.csv", "people.schema.json", "people.ledger"
+_RELEASE, _CHART = "people.release.parquet", "age-by-sex.svg"
+_FILES = (_ROWS, _SCHEMA, _LEDGER, f"{_LEDGER}-wal", f"{_LEDGER}-shm", _RELEASE, _CHART)
 _ONE = ("health",)
 _TWO = ("age", "sex")
 _THREE = ("household", "home")
@@ -43,105 +42,60 @@ _SLICED = ("income", "sex")
 _INDENT = 3  # blanks before each line of the story
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The files of a demo, all in one folder."""
-
-    folder: Path
-
-    @property
-    def rows(self) -> Path:
-        return self.folder / "people.csv"
-
-    @property
-    def schema(self) -> Path:
-        return self.folder / "people.schema.json"
-
-    @property
-    def ledger(self) -> Path:
-        return self.folder / "people.ledger"
-
-    @property
-    def release(self) -> Path:
-        return self.folder / "people.release.parquet"
-
-    @property
-    def chart(self) -> Path:
-        return self.folder / "age-by-sex.svg"
-
-    @property
-    def all(self) -> tuple[Path, ...]:
-        logs = (self.ledger.with_name(self.ledger.name + suffix) for suffix in ("-wal", "-shm"))
-        return (self.rows, self.schema, self.ledger, *logs, self.release, self.chart)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Story:
-    """The files and results that the demo's sentences report."""
-
-    files: _Files
-    schema: Schema
-    _: KW_ONLY
-    comparison: Comparison
-    ledger: Ledger
-    release: Release
-    unmeasured: tuple[str, ...]
-    truth: dict[tuple[str, ...], Any]
-
-
 def demo(
-    directory: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for the demo's files; a second run replaces them.")
-    ] = Path("crosstally-demo"),
+    directory: Annotated[Path, option("DIR", "The folder for the demo's files; a second run replaces them.")] = Path(
+        "crosstally-demo"
+    ),
 ) -> None:
     """See the whole story on generated people, in seconds."""
     from crosstally.generate.people import people
 
-    files = _Files(directory)
-    _start_afresh(files)
-    screen = Screen(sys.stdout, width=None if sys.stdout.isatty() else PROSE_WIDTH)
+    _start_afresh(directory)
+    screen = reading()
     import numpy as np
 
     with progress("generating people"):
         rows, schema = people(_PEOPLE, np.random.default_rng(_SEED))
-        _write_rows(rows, schema, files)
-    _tell_people(screen, schema, files)
+        _write_rows(rows, schema, directory)
+    _tell_people(screen, schema, directory)
     comparison = _compare(schema)
     _tell_plan(screen, comparison)
-    story = _release(rows, schema, comparison, files)
-    _tell_release(screen, story)
-    _tell_tables(screen, story)
-    _tell_promise(screen, story)
+    release, ledger, truth = _release(rows, schema, comparison, directory)
+    _tell_release(screen, release, ledger, directory)
+    _tell_tables(screen, release, truth)
+    _put(screen, facts([_picture(release, directory)]))
+    _tell_unmeasured(screen, release, truth)
+    _tell_promise(screen, release, ledger)
     _tell_next(screen)
 
 
 # What happens
 
 
-def _start_afresh(files: _Files) -> None:
+def _start_afresh(folder: Path) -> None:
     """An empty folder for the demo's files. Files of an earlier demo are removed; no other file is touched."""
-    marker = files.folder / _MARKER
+    marker = folder / _MARKER
     try:
-        files.folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         if not marker.exists():
-            foreign = [path.name for path in files.all if path.exists()]
+            foreign = [name for name in _FILES if (folder / name).exists()]
             if foreign:
                 raise CrosstallyError(
-                    f"{str(files.folder)!r} holds {foreign[0]}, which no demo wrote: choose another --directory"
+                    f"{str(folder)!r} holds {foreign[0]}, which no demo wrote: choose another --directory"
                 )
             write_text(marker, "The files of crosstally demo; the next demo here replaces them.\n")
-        for path in files.all:
-            path.unlink(missing_ok=True)
+        for name in _FILES:
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise CrosstallyError(f"cannot write into the folder {str(files.folder)!r}: {error.strerror}") from None
+        raise CrosstallyError(f"cannot write into the folder {str(folder)!r}: {error.strerror}") from None
 
 
-def _write_rows(rows: pa.Table, schema: Schema, files: _Files) -> None:
+def _write_rows(rows: pa.Table, schema: Schema, folder: Path) -> None:
     import pyarrow.csv
 
-    with writing(files.rows), whole_file(files.rows) as file:
+    with writing(folder / _ROWS), whole_file(folder / _ROWS) as file:
         pyarrow.csv.write_csv(rows, file)
-    schema.save(files.schema)
+    schema.save(folder / _SCHEMA)
 
 
 def _compare(schema: Schema) -> Comparison:
@@ -152,25 +106,23 @@ def _compare(schema: Schema) -> Comparison:
     return compare(schema, None, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
 
 
-def _release(rows: pa.Table, schema: Schema, comparison: Comparison, files: _Files) -> _Story:
+def _release(
+    rows: pa.Table, schema: Schema, comparison: Comparison, folder: Path
+) -> tuple[ct.Release, ct.Ledger, dict[tuple[str, ...], Any]]:
+    """The release, the ledger that paid, and the true counts of the tables that are shown, the unmeasured one last."""
     from crosstally.pipeline import run
-    from crosstally.privacy.ledger import Ledger
     from crosstally.sources import count as count_rows
 
     with progress("counting, adding noise"):
-        ledger = Ledger.create(files.ledger, schema=schema, budget=Budget(epsilon=3))
-        release = run(str(files.rows), comparison.chosen, ledger=ledger, key=_KEY)
-        release.save(files.release)
-        unmeasured = _unmeasured(release)
-        tables = (_ONE, _TWO, _THREE, unmeasured)
+        ledger = ct.Ledger.create(folder / _LEDGER, schema=schema, budget=Budget(epsilon=3))
+        release = run(str(folder / _ROWS), comparison.chosen, ledger=ledger, key=_KEY)
+        release.save(folder / _RELEASE)
+        tables = (_ONE, _TWO, _THREE, _unmeasured(release))
         exact = count_rows(rows, schema, tables)  # generated people: their truth may be shown
-    truth = {names: table.counts for names, table in zip(tables, exact, strict=True)}
-    return _Story(
-        files, schema, comparison=comparison, ledger=ledger, release=release, unmeasured=unmeasured, truth=truth
-    )
+    return release, ledger, {names: table.counts for names, table in zip(tables, exact, strict=True)}
 
 
-def _unmeasured(release: Release) -> tuple[str, ...]:
+def _unmeasured(release: ct.Release) -> tuple[str, ...]:
     """A table of four attributes that no measured table contains. Noise decides which tables are measured."""
     others = combinations([name for name in release.schema.names if name not in _SLICED], 2)
     tables = [(*_SLICED, *both) for both in others]
@@ -193,7 +145,7 @@ def _put(screen: Screen, table: Table) -> None:
     screen.put_table(table, indent=_INDENT)
 
 
-def _tell_people(screen: Screen, schema: Schema, files: _Files) -> None:
+def _tell_people(screen: Screen, schema: Schema, folder: Path) -> None:
     screen.say("crosstally: tables about people, published without giving anyone away", style="bold")
     _heading(screen, 1, "A private table")
     _say(
@@ -207,7 +159,7 @@ def _tell_people(screen: Screen, schema: Schema, files: _Files) -> None:
         f"That makes {schema.cells:,} combinations for {_PEOPLE:,} people: many are alone in theirs, and an exact "
         "table of everything would give them away.",
     )
-    _put(screen, facts([("private", f"{files.rows}, with {files.schema.name} beside it")]))
+    _put(screen, facts([("private", f"{folder / _ROWS}, with {_SCHEMA} beside it")]))
 
 
 def _tell_plan(screen: Screen, comparison: Comparison) -> None:
@@ -231,29 +183,28 @@ def _tell_plan(screen: Screen, comparison: Comparison) -> None:
     )
 
 
-def _tell_release(screen: Screen, story: _Story) -> None:
-    measured, ledger, files = story.release.measurements, story.ledger, story.files
-    size = files.release.stat().st_size / 1000
+def _tell_release(screen: Screen, release: ct.Release, ledger: ct.Ledger, folder: Path) -> None:
+    measured, size = release.measurements, (folder / _RELEASE).stat().st_size / 1000
     _heading(screen, 3, "The release")
     _say(screen, "The rows were counted once, noise was added to every count, and only that is in the file:")
     _put(
         screen,
         facts(
             [
-                ("measured", f"{len(measured)} tables, {sum(each.values.size for each in measured):,} noisy numbers"),
-                ("cost", f"{amount(ledger.spent, ledger.currency)}, recorded in {files.ledger}"),
-                ("public", f"{files.release}, {size:,.0f} kB: one file, any table"),
+                ("measured", f"{len(measured)} tables ({sum(each.values.size for each in measured):,} noisy counts)"),
+                ("cost", f"{amount(ledger.spent, ledger.currency)}, recorded in {folder / _LEDGER}"),
+                ("public", f"{folder / _RELEASE}, {size:,.0f} kB: one file, any table"),
             ]
         ),
     )
 
 
-def _tell_tables(screen: Screen, story: _Story) -> None:
+def _tell_tables(screen: Screen, release: ct.Release, counts: dict[tuple[str, ...], Any]) -> None:
     _heading(screen, 4, "Three tables from it, beside the truth")
     _say(screen, "The truth is shown because these people are generated; about real people it is never printed.", "dim")
     within = cells = 0
     for names in (_ONE, _TWO, _THREE):
-        marginal, truth = story.release.marginal(*names), story.truth[names]
+        marginal, truth = release.marginal(*names), counts[names]
         screen.print()
         _put(screen, _beside_truth(marginal, truth))
         within += _held(marginal, truth)
@@ -264,16 +215,14 @@ def _tell_tables(screen: Screen, story: _Story) -> None:
         f"(... to ...): a 95% interval. Of these {cells} it holds the truth for {within}; about "
         f"{0.95 * cells:.0f} can be expected.",
     )
-    _put(screen, facts([_picture(story)]))
-    _tell_unmeasured(screen, story)
 
 
-def _tell_unmeasured(screen: Screen, story: _Story) -> None:
+def _tell_unmeasured(screen: Screen, release: ct.Release, counts: dict[tuple[str, ...], Any]) -> None:
     """Print one slice of an unmeasured table, and the error over the whole table."""
-    names = story.unmeasured
-    marginal, truth = story.release.marginal(*names), story.truth[names]
+    *_, (names, truth) = counts.items()
+    marginal = release.marginal(*names)
     fixed = {name: marginal.schema[name].labels[-1] for name in names[2:]}
-    part = story.release.marginal(*names[:2], where=fixed)
+    part = release.marginal(*names[:2], where=fixed)
     off = float(((marginal.values - truth) ** 2).mean() ** 0.5)
     supposed = marginal.error_kind.assumption
     screen.print()
@@ -314,21 +263,20 @@ def _beside_truth(marginal: Marginal, truth: Any) -> Table:
     return table
 
 
-def _picture(story: _Story) -> tuple[str, str]:
+def _picture(release: ct.Release, folder: Path) -> tuple[str, str]:
     try:
         from crosstally.charts import save
 
         with progress("drawing"):
-            save(story.release.marginal(*_TWO).plot(), story.files.chart)
+            save(release.marginal(*_TWO).plot(), folder / _CHART)
     except MissingExtraError as error:
         return "no picture", str(error)
-    return "picture", f"{story.files.chart}, the second table with its error bars"
+    return "picture", f"{folder / _CHART}, the second table with its error bars"
 
 
-def _tell_promise(screen: Screen, story: _Story) -> None:
-    ledger = story.ledger
+def _tell_promise(screen: Screen, release: ct.Release, ledger: ct.Ledger) -> None:
     _heading(screen, 5, "The promise")
-    for sentence in story.release.statement.plain(story.release.schema):
+    for sentence in release.statement.plain(release.schema):
         _say(screen, sentence)
     entry = ledger.entries()[-1]
     spent, left = amount(ledger.spent, ledger.currency), amount(ledger.remaining, ledger.currency)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from crosstally.budget import decimal_text
-from crosstally.cli.options import Json, ReleaseArgument
+import crosstally as ct
+from crosstally.cli.options import Json, ReleaseArgument, option
+from crosstally.cli.output.screen import grid, joined, number_of, print_json, reading, significant
+from crosstally.exports.formats import known
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.cli.paid import Paid
     from crosstally.measurements import Measurement
-    from crosstally.releases import Release
 
 __all__ = ["EXAMPLES", "inspect"]
 
@@ -32,63 +28,45 @@ EXAMPLES = (
 def inspect(
     release: ReleaseArgument,
     ledger: Annotated[
-        Path | None,
-        typer.Option(
-            "--ledger", metavar="FILE", help="Check the cost, the plan and the numbers against the ledger that paid."
-        ),
+        Path | None, option("FILE", "Check the cost, the plan and the numbers against the ledger that paid.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Show a release's attributes, promise, measurements and expected errors."""
-    from crosstally.releases import open_release
-
-    opened = open_release(release)
+    opened = ct.open_release(release)
     paid = None if ledger is None else _paid(opened, ledger)
     if json:
-        from crosstally.cli.output.screen import print_json
-
         print_json(_as_json(opened, paid))
     else:
         _show(opened, paid)
 
 
-def _paid(release: Release, path: Path) -> Paid:
+def _paid(release: ct.Release, path: Path) -> dict[str, Any]:
     from crosstally.cli.paid import check_paid
-    from crosstally.privacy.ledger import Ledger
 
-    return check_paid(release, Ledger.open(path))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """Measurements of one kind and one number of attributes, with their least and largest standard error."""
-
-    ways: int
-    kind: str
-    noise: str
-    tables: int
-    cells: int
-    least: float
-    most: float
+    return check_paid(release, ct.Ledger.open(path))
 
 
-def _measured(release: Release) -> Iterator[_Measured]:
-    """The measurements, grouped by number of attributes and kind of noise."""
+def _measured(release: ct.Release) -> list[dict[str, Any]]:
+    """The measurements, grouped by number of attributes and kind of noise, with their range of standard errors."""
     groups: dict[tuple[int, str, str], list[Measurement]] = {}
     for each in release.measurements:
         noise = "noise of the local model" if each.noise is None else each.noise.kind.value
         groups.setdefault((len(each.query.attributes), _kind(each), noise), []).append(each)
-    for (ways, kind, noise), group in sorted(groups.items()):
-        errors = [math.sqrt(each.variance) for each in group]
-        yield _Measured(
-            ways=ways,
-            kind=kind,
-            noise=noise,
-            tables=len(group),
-            cells=sum(each.values.size for each in group),
-            least=min(errors),
-            most=max(errors),
-        )
+    return [
+        {
+            "attributes": ways,
+            "kind": kind,
+            "noise": noise,
+            "tables": len(group),
+            "cells": sum(each.values.size for each in group),
+            "std_error": {
+                "least": math.sqrt(min(each.variance for each in group)),
+                "most": math.sqrt(max(each.variance for each in group)),
+            },
+        }
+        for (ways, kind, noise), group in sorted(groups.items())
+    ]
 
 
 def _kind(measured: Measurement) -> str:
@@ -97,54 +75,35 @@ def _kind(measured: Measurement) -> str:
     return "groups of cells" if measured.query.groups else measured.query.kind
 
 
-def _as_json(release: Release, paid: Paid | None) -> dict[str, Any]:
+def _as_json(release: ct.Release, paid: dict[str, Any] | None) -> dict[str, Any]:
     from crosstally.releases.expected import expected_errors
     from crosstally.releases.publication import foreign_origins
 
-    checked = {}
-    if paid is not None:
-        cost = {"currency": paid.currency, "charged": decimal_text(paid.cost)}
-        checked["ledger"] = {"entries": list(paid.entries), **cost, "plan_checked": paid.plan_known}
     return {
-        **checked,
+        **({} if paid is None else {"ledger": paid}),
         "foreign": list(foreign_origins(release.statement, release.measurements)),
         "attributes": [
             {"name": attribute.name, "cells": attribute.size, "labels": list(attribute.labels)}
             for attribute in release.schema.attributes
         ],
         "statement": {**release.statement.to_dict(), "plain": list(release.statement.plain(release.schema))},
-        "measurements": [
-            {
-                "attributes": each.ways,
-                "kind": each.kind,
-                "noise": each.noise,
-                "tables": each.tables,
-                "cells": each.cells,
-                "std_error": {"least": each.least, "most": each.most},
-            }
-            for each in _measured(release)
-        ],
+        "measurements": _measured(release),
         "choices": [{"tables": len(each.tables), "chosen": list(each.table)} for each in release.choices],
         "expected_errors": [
             {
                 "attributes": each.ways,
                 "tables": each.tables,
                 "covered": each.covered,
-                "least": _number(each.least),
-                "median": _number(each.middle),
-                "most": _number(each.most),
+                "least": known(each.least),
+                "median": known(each.middle),
+                "most": known(each.most),
             }
             for each in expected_errors(release)
         ],
     }
 
 
-def _number(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-def _show(release: Release, paid: Paid | None) -> None:
-    from crosstally.cli.output.screen import number_of, reading
+def _show(release: ct.Release, paid: dict[str, Any] | None) -> None:
     from crosstally.releases.publication import foreign_origins
 
     screen, statement = reading(), release.statement
@@ -168,15 +127,14 @@ def _show(release: Release, paid: Paid | None) -> None:
     screen.say("Other tables can be asked for too: intervals allow for interactions that nobody measured.", style="dim")
 
 
-def _paid_words(paid: Paid) -> str:
-    entries = f"entr{'y' if len(paid.entries) == 1 else 'ies'} {', '.join(map(str, paid.entries))}"
-    plan = "The plan is the one that was charged." if paid.plan_known else "The file is too old to name its plan."
-    charged = f"{decimal_text(paid.cost)} of {paid.currency}"
+def _paid_words(paid: dict[str, Any]) -> str:
+    entries = f"entr{'y' if len(paid['entries']) == 1 else 'ies'} {', '.join(map(str, paid['entries']))}"
+    plan = "The plan is the one that was charged." if paid["plan_checked"] else "The file is too old to name its plan."
+    charged = f"{paid['charged']} of {paid['currency']}"
     return f"Checked with the ledger: {entries} charged {charged} and bought exactly these numbers. {plan}"
 
 
-def _attributes(release: Release) -> Table:
-    from crosstally.cli.output.screen import grid, joined
+def _attributes(release: ct.Release) -> Table:
 
     table = grid("name", "labels", "cells", left=2)
     for attribute in release.schema.attributes:
@@ -184,18 +142,18 @@ def _attributes(release: Release) -> Table:
     return table
 
 
-def _measurements(release: Release) -> Table:
-    from crosstally.cli.output.screen import grid, significant
+def _measurements(release: ct.Release) -> Table:
 
-    table = grid("what", "noise", "tables", "numbers", "std error: least", "most", left=2)
+    table = grid("what", "noise", "tables", "numbers", "standard error: min", "max", left=2)
     for each in _measured(release):
-        what = "number of rows" if each.ways == 0 else f"{each.kind} over {_attribute_count(each.ways)}"
-        numbers = (f"{each.tables:,}", f"{each.cells:,}", significant(each.least), significant(each.most))
-        table.add_row(what, each.noise, *numbers)
+        ways = each["attributes"]
+        what = "number of rows" if ways == 0 else f"{each['kind']} over {_attribute_count(ways)}"
+        errors = map(significant, each["std_error"].values())
+        table.add_row(what, each["noise"], f"{each['tables']:,}", f"{each['cells']:,}", *errors)
     return table
 
 
-def _chosen_words(release: Release) -> str:
+def _chosen_words(release: ct.Release) -> str:
     """A sentence about what was chosen by looking at the rows, which the budget also pays for."""
     tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))
     times = "once" if len(release.choices) == 1 else f"{len(release.choices):,} times"
@@ -205,11 +163,10 @@ def _chosen_words(release: Release) -> str:
     )
 
 
-def _errors(release: Release) -> Table:
-    from crosstally.cli.output.screen import grid, significant
+def _errors(release: ct.Release) -> Table:
     from crosstally.releases.expected import MOST_TABLES, expected_errors
 
-    table = grid("tables over", "covered", "least", "median", "most")
+    table = grid("tables over", "covered", "min", "median", "max")
     for each in expected_errors(release):
         numbers = map(significant, (each.least, each.middle, each.most))
         table.add_row(
@@ -221,4 +178,4 @@ def _errors(release: Release) -> Table:
 
 
 def _attribute_count(ways: int) -> str:
-    return "1 attribute" if ways == 1 else f"{ways} attributes"
+    return number_of(ways, "attribute", "attributes")

@@ -19,7 +19,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType, ModuleType
+from types import FrameType
+
+from crosstally.platform_files import resource
 
 __all__ = [
     "before_charge",
@@ -110,13 +112,6 @@ def _note(number: int, _: FrameType | None) -> None:
 
 
 # The process
-
-
-resource: ModuleType | None
-try:
-    import resource
-except ImportError:
-    resource = None
 
 
 class _Line(logging.Handler):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-
+import crosstally as ct
 from crosstally.budget import Neighbours, decimal_text
 from crosstally.cli.options import (
     BudgetOptions,
@@ -16,46 +15,36 @@ from crosstally.cli.options import (
     Quiet,
     Relation,
     Rows,
+    argument,
     check_output,
+    flag,
+    option,
 )
+from crosstally.cli.output.screen import amount, data, facts, grid, joined, number_of, people, print_json, printable
 from crosstally.errors import LedgerError
 from crosstally.schema import Schema
 
-if TYPE_CHECKING:
-    from crosstally.privacy.ledger import Ledger
+__all__ = ["EXAMPLES", "anchor", "create", "export", "raise_", "show", "verify"]
 
-__all__ = [
-    "ANCHOR_EXAMPLES",
-    "CREATE_EXAMPLES",
-    "EXPORT_EXAMPLES",
-    "RAISE_EXAMPLES",
-    "SHOW_EXAMPLES",
-    "VERIFY_EXAMPLES",
-    "anchor",
-    "create",
-    "export",
-    "raise_",
-    "show",
-    "verify",
-]
+EXAMPLES = {
+    "create": ("crosstally ledger create people.ledger --schema people.schema.json --epsilon 3",),
+    "show": ("crosstally ledger show people.ledger",),
+    "verify": (
+        "crosstally ledger verify people.ledger",
+        'crosstally ledger verify people.ledger --anchor "$(cat people.anchor)"',
+    ),
+    "export": ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",),
+    "raise_": ("crosstally ledger raise people.ledger --epsilon 5",),
+    "anchor": ("crosstally ledger anchor people.ledger > elsewhere/people.anchor",),
+}
 
-CREATE_EXAMPLES = ("crosstally ledger create people.ledger --schema people.schema.json --epsilon 3",)
-SHOW_EXAMPLES = ("crosstally ledger show people.ledger",)
-VERIFY_EXAMPLES = (
-    "crosstally ledger verify people.ledger",
-    'crosstally ledger verify people.ledger --anchor "$(cat people.anchor)"',
-)
-RAISE_EXAMPLES = ("crosstally ledger raise people.ledger --epsilon 5",)
-ANCHOR_EXAMPLES = ("crosstally ledger anchor people.ledger > elsewhere/people.anchor",)
-EXPORT_EXAMPLES = ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",)
-
-LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
+LedgerFile = Annotated[Path, argument("LEDGER", "A ledger file.")]
 
 
 def create(
-    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
+    ledger: Annotated[Path, argument("LEDGER", "The file to create.")],
     *,
-    schema: Annotated[Path, typer.Option(metavar="FILE", help="The reviewed schema of the table.")],
+    schema: Annotated[Path, option("FILE", "The reviewed schema of the table.")],
     budget: BudgetOptions,
     neighbours: Relation = None,
     json: Json = False,
@@ -65,11 +54,8 @@ def create(
 
     Use one ledger for one group of people: a second ledger does not undo what was already spent.
     """
-    from crosstally.cli.output.screen import people
-    from crosstally.privacy.ledger import Ledger
-
-    read = Schema.load(schema)
-    created = Ledger.create(ledger, schema=read, budget=budget.budget(), neighbours=neighbours or Neighbours.ADD_REMOVE)
+    read, relation = Schema.load(schema), neighbours or Neighbours.ADD_REMOVE
+    created = ct.Ledger.create(ledger, schema=read, budget=budget.budget(), neighbours=relation)
     if json:
         _print(created)
         return
@@ -80,10 +66,9 @@ def create(
 
 def show(ledger: LedgerFile, *, json: Json = False) -> None:
     """Show what may be spent, what was spent, and on what."""
-    from crosstally.cli.output.screen import amount, data, facts, grid, joined, printable
-    from crosstally.privacy.ledger import Ledger, State
+    from crosstally.privacy.ledger import State
 
-    opened = Ledger.open(ledger, read_only=True)
+    opened = ct.Ledger.open(ledger, read_only=True)
     if json:
         _print(opened)
         return
@@ -121,10 +106,7 @@ def verify(
     *,
     anchor: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="What `ledger anchor` printed earlier: detects a ledger that was replaced by an older copy.",
-        ),
+        option("TEXT", "What `ledger anchor` printed earlier: detects a ledger that was replaced by an older copy."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -133,13 +115,10 @@ def verify(
 
     The exit code is 1 if it is not.
     """
-    from crosstally.cli.output.screen import number_of, people, print_json
-    from crosstally.privacy.ledger import Ledger
-
     if not ledger.is_file():
         raise LedgerError(f"there is no ledger {str(ledger)!r}")
     try:
-        opened = Ledger.open(ledger, read_only=True)
+        opened = ct.Ledger.open(ledger, read_only=True)
         opened.verify(anchor)
     except LedgerError as error:
         if json:
@@ -154,28 +133,23 @@ def verify(
 
 def export(
     ledger: LedgerFile,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of a spend, as `ledger show` lists it.")],
+    key: Annotated[str, argument("KEY", "The name of a spend, as `ledger show` lists it.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The release file to write.")],
+    output: Annotated[Path, option("FILE", "The release file to write.", "--output", "-o")],
     rows: Rows = None,
     rows_are_units: Annotated[
         bool,
-        typer.Option(
-            "--rows-are-units",
-            help="Repeat this assertion if the release was made with it; the ledger does not keep it.",
-        ),
+        flag("Repeat this assertion if the release was made with it; the ledger does not keep it.", "--rows-are-units"),
     ] = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the release of an earlier spend again, from the numbers that the ledger keeps. Free."""
-    from crosstally.cli.output.screen import number_of, people
     from crosstally.plans.plan import spent_by
     from crosstally.plans.request import stage_keys
-    from crosstally.privacy.ledger import Ledger
     from crosstally.releases import Statement, publish
 
-    opened = Ledger.open(ledger, read_only=True)
+    opened = ct.Ledger.open(ledger, read_only=True)
     check_output(output, force=force)
     entries = {each.key: each for each in opened.entries()}
     if key in entries and entries[key].is_asked:
@@ -210,10 +184,7 @@ def raise_(
     quiet: Quiet = False,
 ) -> None:
     """Raise the cap. This weakens the promise to everybody in the data, and the ledger keeps a record of it."""
-    from crosstally.cli.output.screen import amount, people
-    from crosstally.privacy.ledger import Ledger
-
-    opened = Ledger.open(ledger)
+    opened = ct.Ledger.open(ledger)
     before = opened.budget
     opened.raise_cap(budget.budget())
     left = amount(opened.remaining, opened.currency)
@@ -224,14 +195,10 @@ def raise_(
 
 def anchor(ledger: LedgerFile) -> None:
     """Print the last hash. Keep it elsewhere: with it, `ledger verify --anchor` detects an older copy."""
-    from crosstally.cli.output.screen import data
-    from crosstally.privacy.ledger import Ledger
-
-    data().print(Ledger.open(ledger, read_only=True).anchor)
+    data().print(ct.Ledger.open(ledger, read_only=True).anchor)
 
 
-def _print(ledger: Ledger) -> None:
-    from crosstally.cli.output.screen import print_json
+def _print(ledger: ct.Ledger) -> None:
 
     print_json(
         {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -23,6 +23,7 @@ from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.strategies import Strategy
+    from crosstally.strategies.proposal import Proposal
     from crosstally.workload import Workload
 
 __all__ = [
@@ -43,73 +44,62 @@ __all__ = [
     "Tables",
     "Ways",
     "WorkloadOptions",
+    "argument",
+    "budget_option",
     "check_output",
     "check_reviewed",
+    "flag",
+    "option",
     "read_tables",
     "with_groups",
 ]
 
-_BUDGET = "Privacy budget"
-_TABLES = "Tables that matter"
 
-Epsilon = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NUMBER", rich_help_panel=_BUDGET, help="ε: a smaller value is more private; 1 is common, 10 is weak."
-    ),
-]
+def option(metavar: str | None, words: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
+    """An option: what stands for its value in ``--help``, what that says of it, and the panel that it stands in."""
+    return typer.Option(*names, metavar=metavar, help=words, rich_help_panel=panel, **limits)
+
+
+def argument(metavar: str, words: str, **more: Any) -> Any:
+    """An argument: what stands for it in ``--help``, and what that says of it."""
+    return typer.Argument(metavar=metavar, help=words, **more)
+
+
+def flag(words: str, *names: str, panel: str | None = None) -> Any:
+    """An option without a value. Its name is said: Typer adds ``--no-...`` to a name that it finds itself."""
+    return typer.Option(*names, help=words, rich_help_panel=panel)
+
+
+budget_option = partial(option, panel="Privacy budget")
+_tables_option = partial(option, panel="Tables that matter")
+
+Epsilon = Annotated[str | None, budget_option("NUMBER", "ε: a smaller value is more private; 1 is common, 10 is weak.")]
 Delta = Annotated[
     str | None,
-    typer.Option(
-        metavar="NUMBER",
-        rich_help_panel=_BUDGET,
-        help="δ, together with --epsilon: use Gaussian noise; ε may be exceeded with this small probability.",
+    budget_option(
+        "NUMBER", "δ, together with --epsilon: use Gaussian noise; ε may be exceeded with this small probability."
     ),
 ]
 Rho = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NUMBER",
-        rich_help_panel=_BUDGET,
-        help="ρ, instead of --epsilon: use Gaussian noise and zero-concentrated privacy.",
-    ),
+    str | None, budget_option("NUMBER", "ρ, instead of --epsilon: use Gaussian noise and zero-concentrated privacy.")
 ]
 Relation = Annotated[
     Neighbours | None,
-    typer.Option(
-        "--neighbours",
-        rich_help_panel=_BUDGET,
-        help="Which data sets must be hard to tell apart: one unit is added or removed (the default), or changed.",
+    budget_option(
+        None, "Which data sets must be hard to tell apart: one unit is added or removed (the default), or changed."
     ),
 ]
 Ways = Annotated[
-    int | None,
-    typer.Option(
-        metavar="K",
-        rich_help_panel=_TABLES,
-        help="Every table of exactly K attributes that has at most 5,000,000 cells.",
-    ),
+    int | None, _tables_option("K", "Every table of exactly K attributes that has at most 5,000,000 cells.")
 ]
-Tables = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tables", metavar="NAMES", rich_help_panel=_TABLES, help="A table, such as 'sex,age'; may be repeated."
-    ),
-]
-Rows = Annotated[
-    int | None,
-    typer.Option(metavar="N", rich_help_panel=_BUDGET, help="The number of rows. Give it only if it is public."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write; stdout by default.")
-]
-Raw = Annotated[
-    bool, typer.Option("--raw", help="Write CSV labels unchanged, even if a spreadsheet would take them for formulas.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")]
+Tables = Annotated[list[str] | None, _tables_option("NAMES", "A table, such as 'sex,age'; may be repeated.")]
+Rows = Annotated[int | None, budget_option("N", "The number of rows. Give it only if it is public.")]
+Json = Annotated[bool, flag("Print JSON, for programs to read.", "--json")]
+Quiet = Annotated[bool, flag("Print errors only.", "--quiet", "-q")]
+ReleaseArgument = Annotated[Path, argument("RELEASE", "A release file.")]
+Output = Annotated[Path | None, option("FILE", "The file to write; stdout by default.", "--output", "-o")]
+Raw = Annotated[bool, flag("Write CSV labels unchanged, even if a spreadsheet would take them for formulas.", "--raw")]
+Force = Annotated[bool, flag("Overwrite a file that exists.", "--force")]
 
 
 class CheckFailedError(CrosstallyError):
@@ -175,13 +165,7 @@ class WorkloadOptions:
     ways: Ways = None
     tables: Tables = None
     workload: Annotated[
-        Path | None,
-        typer.Option(
-            "--workload",
-            metavar="FILE",
-            rich_help_panel=_TABLES,
-            help="A JSON file that lists tables, with weights if you like.",
-        ),
+        Path | None, _tables_option("FILE", "A JSON file that lists tables, with weights if you like.")
     ] = None
 
     def read(self, schema: Schema) -> Workload | None:
@@ -203,28 +187,19 @@ class PlanOptions(WorkloadOptions):
 
     ranges: Annotated[
         list[str] | None,
-        typer.Option(
-            "--ranges",
-            metavar="NAME",
-            rich_help_panel=_TABLES,
-            help="Ranges of this ordered attribute matter, not its single values; may be repeated.",
-        ),
+        _tables_option("NAME", "Ranges of this ordered attribute matter, not its single values; may be repeated."),
     ] = None
     strategy: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_TABLES,
-            help="flat, direct, ...; the default, two-stage, measures one-way tables and then decides what else to "
-            "measure.",
+        _tables_option(
+            "NAME",
+            "flat, direct, ...; the default, two-stage, measures one-way tables and then decides what else to measure.",
         ),
     ] = None
     objective: Annotated[
         Objective | None,
-        typer.Option(
-            "--objective",
-            rich_help_panel=_TABLES,
-            help="What to minimise: the errors of tables of every size (the default), or the sum over all cells.",
+        _tables_option(
+            None, "What to minimise: the errors of tables of every size (the default), or the sum over all cells."
         ),
     ] = None
 
@@ -243,6 +218,13 @@ class PlanOptions(WorkloadOptions):
     def aim(self) -> Objective:
         """What to minimise."""
         return self.objective or Objective.TABLES
+
+    def proposal(self, schema: Schema, budget: Budget, neighbours: Neighbours | None, rows: int | None) -> Proposal:
+        """The release that the options describe."""
+        from crosstally.strategies.proposal import Proposal
+
+        relation = neighbours or Neighbours.ADD_REMOVE
+        return Proposal(budget, rows=rows, neighbours=relation, objective=self.aim, named=self.read(schema))
 
     def strategies(self) -> Sequence[Strategy]:
         """The strategies that may be chosen."""

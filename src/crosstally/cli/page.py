@@ -6,9 +6,9 @@ import hashlib
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from crosstally.cli.options import Force, Quiet, ReleaseArgument, check_output
+import crosstally as ct
+from crosstally.cli.options import Force, Quiet, ReleaseArgument, check_output, option
+from crosstally.cli.output.screen import people
 from crosstally.platform_files import write_text, writing
 
 __all__ = ["EXAMPLES", "page"]
@@ -19,19 +19,15 @@ EXAMPLES = ("crosstally page people.release.parquet -o people.html",)
 def page(
     release: ReleaseArgument,
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, such as people.html.")
-    ],
+    output: Annotated[Path, option("FILE", "The page to write, such as people.html.", "--output", "-o")],
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
     """Write one self-contained page about a release: charts, associations, errors, the privacy promise."""
     from crosstally.browser.explorer.release_page import release_page
-    from crosstally.cli.output.screen import people
-    from crosstally.releases import open_release
 
     check_output(output, force=force)
-    opened = open_release(release)
+    opened = ct.open_release(release)
     page = release_page(opened, digest=hashlib.sha256(release.read_bytes()).hexdigest(), file_name=release.name)
     with writing(output):
         write_text(output, page)

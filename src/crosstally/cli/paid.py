@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import crosstally as ct
+from crosstally.budget import decimal_text
 from crosstally.cli.options import CheckFailedError
 from crosstally.errors import CrosstallyError
 from crosstally.measurements import Chosen
 from crosstally.releases.publication import costs_of_entries
 
 if TYPE_CHECKING:
-    from crosstally.privacy.ledger import Entry, Ledger
-    from crosstally.releases import Release
+    from crosstally.privacy.ledger import Entry
 
-__all__ = ["Paid", "check_paid"]
+__all__ = ["check_paid"]
 
 _ORIGIN = re.compile(r"entry ([1-9][0-9]{0,17}) of ledger (.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Paid:
-    """What a ledger charged for a release, in the ledger's currency, and the entries that charged it."""
-
-    entries: tuple[int, ...]
-    cost: Fraction
-    currency: str
-    plan_known: bool
-    """Whether the statement names the plan."""
-
-
-def check_paid(release: Release, ledger: Ledger) -> Paid:
-    """What the ledger charged for this release; raises unless it paid for exactly this release.
+def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
+    """What the ledger charged for this release, and in which entries; raises unless it paid for exactly this release.
 
     The release's own numbers must be those that the ledger keeps, the plan that the statement names must be the one
     that was charged, each entry must have charged at least what its measurements and choices cost, and the statement
@@ -58,15 +47,15 @@ def check_paid(release: Release, ledger: Ledger) -> Paid:
         chosen = [_told(Chosen.of(m)) for m in kept if not m.query.is_linear]
         if stored != shown or chosen != [_told(each) for each in release.choices if each.origin == origin]:
             raise CheckFailedError(f"the numbers of the release are not those that {origin} bought")
-    return Paid(
-        tuple(sorted(entry.number for entry in entries)),
-        _checked_cost(release, ledger, dict(zip(origins, entries, strict=True))),
-        ledger.currency,
-        statement.plan is not None,
-    )
+    return {
+        "entries": sorted(entry.number for entry in entries),
+        "currency": ledger.currency,
+        "charged": decimal_text(_checked_cost(release, ledger, dict(zip(origins, entries, strict=True)))),
+        "plan_checked": statement.plan is not None,
+    }
 
 
-def _entry(origin: str, ledger: Ledger) -> Entry:
+def _entry(origin: str, ledger: ct.Ledger) -> Entry:
     found = _ORIGIN.fullmatch(origin)
     if found is None or found[2] != ledger.id:
         raise CheckFailedError(f"the release was paid by {origin}, this is ledger {ledger.id}")
@@ -81,7 +70,7 @@ def _told(chosen: Chosen) -> tuple[object, ...]:
     return chosen.tables, chosen.number, chosen.noise
 
 
-def _checked_cost(release: Release, ledger: Ledger, entries: dict[str, Entry]) -> Fraction:
+def _checked_cost(release: ct.Release, ledger: ct.Ledger, entries: dict[str, Entry]) -> Fraction:
     costs = costs_of_entries(
         release.schema,
         ledger.neighbours,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from crosstally.cli.options import Force, Quiet, check_output, check_reviewed
+import crosstally as ct
+from crosstally.cli.options import Force, Quiet, argument, check_output, check_reviewed, option
+from crosstally.cli.output.screen import facts, people, progress_of_reading
 from crosstally.cli.source_options import DatabaseOptions, ReadingOptions, settled
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.plans.plan import Plan
     from crosstally.sources import Reading
 
 __all__ = ["EXAMPLES", "part"]
@@ -26,21 +25,16 @@ EXAMPLES = (
 
 def part(
     source: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: the whole source, the same for every share."),
+        list[str] | None, argument("SOURCE", "Files, a folder or a glob: the whole source, the same for every share.")
     ] = None,
     *,
-    plan: Annotated[Path, typer.Option(metavar="FILE", help="The approved plan. It must have one stage.")],
-    share: Annotated[str, typer.Option(metavar="I/N", help="The share of the rows to count, such as 3/8.")],
+    plan: Annotated[Path, option("FILE", "The approved plan. It must have one stage.")],
+    share: Annotated[str, option("I/N", "The share of the rows to count, such as 3/8.")],
     output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The file for the exact counts; only its owner can read it."
-        ),
+        Path, option("FILE", "The file for the exact counts; only its owner can read it.", "--output", "-o")
     ],
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The plan's schema, needed where it says how to read the source."),
+        Path | None, option("FILE", "The plan's schema, needed where it says how to read the source.")
     ] = None,
     written: ReadingOptions,
     database: DatabaseOptions,
@@ -51,34 +45,24 @@ def part(
 
     Any number of processes or machines may each count a share. Nothing is spent; noise is added to the sum.
     """
-    from crosstally.plans.plan import Plan
+    from crosstally.pipeline import count_part
 
     found = database.source(source or [])
-    approved = Plan.load(plan)
+    approved = ct.Plan.load(plan)
     check_reviewed(approved.schema, plan)
     read = None if schema is None else Schema.load(schema)
     check_output(output, force=force)
-    settled(
-        lambda each: _count(found, output, approved, share=share, schema=read, reading=each, quiet=quiet),
-        written.reading(),
-        quiet=quiet,
-    )
+
+    def count(reading: Reading) -> None:
+        with progress_of_reading("counting", found, quiet=quiet) as tell:
+            count_part(found, output, plan=approved, share=share, schema=read, reading=reading, progress=tell)
+
+    settled(count, written.reading(), quiet=quiet)
     if not quiet:
         _tell(output, plan, share)
 
 
-def _count(
-    source: Any, path: Path, plan: Plan, *, share: str, schema: Schema | None, reading: Reading, quiet: bool
-) -> None:
-    from crosstally.cli.output.screen import progress_of_reading
-    from crosstally.pipeline import count_part
-
-    with progress_of_reading("counting", source, quiet=quiet) as tell:
-        count_part(source, path, plan=plan, share=share, schema=schema, reading=reading, progress=tell)
-
-
 def _tell(output: Path, plan: Path, share: str) -> None:
-    from crosstally.cli.output.screen import facts, people
 
     screen = people()
     after = f"when all shares are counted: crosstally release --parts GLOB --plan {plan} --ledger FILE -o FILE"

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from crosstally.budget import Neighbours, exact
+import crosstally as ct
+from crosstally.budget import Budget, Neighbours, exact
 from crosstally.cli.options import (
     BudgetOptions,
     Force,
@@ -18,18 +17,34 @@ from crosstally.cli.options import (
     PlanOptions,
     Quiet,
     Relation,
+    argument,
+    budget_option,
     check_output,
     check_reviewed,
+    flag,
+    option,
 )
-from crosstally.errors import BudgetError, CrosstallyError, SchemaError
+from crosstally.cli.output.screen import (
+    Screen,
+    chosen_row,
+    count,
+    data,
+    grid,
+    number_of,
+    people,
+    print_json,
+    printable,
+    progress,
+    tenths,
+)
+from crosstally.errors import BudgetError, SchemaError
+from crosstally.exports.formats import known
+from crosstally.platform_files import writing
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crosstally.cli.output.screen import Screen
-    from crosstally.plans.plan import Plan
-    from crosstally.privacy.ledger import Ledger
     from crosstally.strategies.advice import Advice
     from crosstally.strategies.planner import Comparison
     from crosstally.strategies.proposal import Proposal
@@ -45,53 +60,47 @@ EXAMPLES = (
 _MOST_ORDERS = 4  # columns of errors: more do not fit
 
 TargetError = Annotated[
-    float | None,
-    typer.Option(
-        metavar="COUNT",
-        rich_help_panel="Privacy budget",
-        help="Instead of a budget: find the least ε that gives this RMS error.",
-    ),
+    float | None, budget_option("COUNT", "Instead of a budget: find the least ε that gives this RMS error.")
 ]
 AboutRows = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, help="About how many rows there are, to show errors as a share of them."),
+    int | None, option("N", "About how many rows there are, to show errors as a share of them.", min=0)
 ]
 PlanOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Save the chosen plan, for approval and for `release --plan`."),
+    Path | None, option("FILE", "Save the chosen plan, for approval and for `release --plan`.", "--output", "-o")
 ]
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema of the table.")],
+    schema: Annotated[Path, argument("SCHEMA", "The schema of the table.")],
     *,
     spend: BudgetOptions,
     target_error: TargetError = None,
     neighbours: Relation = None,
     wanted: PlanOptions,
     rows: AboutRows = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The ledger that would pay; the plan says whether it can.")
-    ] = None,
+    ledger: Annotated[Path | None, option("FILE", "The ledger that would pay; the plan says whether it can.")] = None,
     output: PlanOutput = None,
     strategies: Annotated[
-        bool, typer.Option("--compare", help="Show what every strategy would measure, not only the chosen one.")
+        bool, flag("Show what every strategy would measure, not only the chosen one.", "--compare")
     ] = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Print the error to expect and what would change it most. Free: no data is read."""
-    from crosstally.cli.output.screen import print_json, progress
     from crosstally.strategies.planner import read_strategies
 
     read = _load(schema)
-    payer = _payer(ledger)
+    payer = None if ledger is None else ct.Ledger.open(ledger)
     if output is not None:
         check_output(output, force=force)
         check_reviewed(read, schema)
     relation = neighbours or Neighbours.ADD_REMOVE
-    proposal = _proposal(read, spend, wanted, target_error=target_error, neighbours=relation, rows=rows)
+    if target_error is None:
+        budget = spend.budget()
+    else:
+        budget = _least_budget(read, spend, wanted, target_error, neighbours=relation, rows=rows)
+    proposal = wanted.proposal(read, budget, relation, rows)
     asked = read_strategies(wanted.strategy or "auto") if strategies or json else wanted.strategies()
     with progress("planning", quiet=quiet or json):
         found = proposal.compared(read, asked, currency=None if payer is None else payer.currency)
@@ -100,7 +109,8 @@ def plan(
             payer.check_left(found.chosen)
         advice = found.advice()
     if output is not None:
-        _save(found.chosen, output)
+        with writing(output):
+            found.chosen.save(output)
     if json:
         print_json(comparison_json(found, advice))
     else:
@@ -114,38 +124,31 @@ def plan(
         _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
 
 
-def _proposal(
+def _least_budget(
     schema: Schema,
     spend: BudgetOptions,
     wanted: PlanOptions,
+    target: float,
     *,
-    target_error: float | None,
     neighbours: Neighbours,
     rows: int | None,
-) -> Proposal:
-    """The release that the options describe; with a target for the error, the least epsilon that reaches it."""
-    from crosstally.cli.output.screen import progress
+) -> Budget:
+    """The least epsilon that reaches a target for the error."""
     from crosstally.strategies.planner import solve_epsilon
-    from crosstally.strategies.proposal import Proposal
 
-    named = wanted.read(schema)
-    if target_error is None:
-        budget = spend.budget()
-    elif spend.epsilon is not None or spend.rho is not None:
+    if spend.epsilon is not None or spend.rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
-    else:
-        with progress("looking for the least epsilon"):
-            budget = solve_epsilon(
-                schema,
-                named,
-                target_error,
-                neighbours=neighbours,
-                strategies=wanted.strategies(),
-                delta=None if spend.delta is None else exact(spend.delta, "delta"),
-                rows=rows,
-                objective=wanted.aim,
-            )
-    return Proposal(budget, rows=rows, neighbours=neighbours, objective=wanted.aim, named=named)
+    with progress("looking for the least epsilon"):
+        return solve_epsilon(
+            schema,
+            wanted.read(schema),
+            target,
+            neighbours=neighbours,
+            strategies=wanted.strategies(),
+            delta=None if spend.delta is None else exact(spend.delta, "delta"),
+            rows=rows,
+            objective=wanted.aim,
+        )
 
 
 def _rests_on_rows(proposal: Proposal, schema: Schema, wanted: PlanOptions) -> bool:
@@ -177,20 +180,6 @@ def _load(path: Path) -> Schema:
         raise SchemaError(f"{error}; a plan needs a schema: if these are rows, draft one with {draft}") from None
 
 
-def _payer(path: Path | None) -> Ledger | None:
-    """The ledger that would pay; None where none is named."""
-    from crosstally.privacy.ledger import Ledger
-
-    return None if path is None else Ledger.open(path)
-
-
-def _save(chosen: Plan, output: Path) -> None:
-    try:
-        chosen.save(output)
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
-
-
 def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, Any]:
     """A comparison as JSON, with the expected error and what would change it."""
     return {
@@ -206,8 +195,8 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
                 "covers": seen.covers,
                 "tables": len(seen.requests),
                 "cells": seen.cells,
-                "rms_error": None if math.isnan(seen.rms_error) else seen.rms_error,
-                "score": None if math.isnan(seen.score) else seen.score,
+                "rms_error": known(seen.rms_error),
+                "score": known(seen.score),
                 "later": [rule.to_dict() for rule in each.later],
             }
             for each, seen in zip(found.plans, found.outlooks, strict=True)
@@ -219,7 +208,7 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
                 "kind": each.kind.value,
                 "change": each.alternative.change,
                 "options": list(each.alternative.options),
-                "times": _number(each.times),
+                "times": known(each.times),
                 "expected": _expected_json(each.after),
             }
             for each in advice
@@ -230,27 +219,21 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
 def _expected_json(expected: ExpectedError) -> dict[str, Any]:
     return {
         "attributes": expected.order,
-        "error": _number(expected.error),
+        "error": known(expected.error),
         "cells": expected.cells,
-        "share": _number(expected.share),
+        "share": known(expected.share),
         "verdict": expected.verdict,
-        "likely": _number(expected.likely),
-        "at_best": _number(expected.at_best),
+        "likely": known(expected.likely),
+        "at_best": known(expected.at_best),
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def comparison_table(found: Comparison) -> Table:
     """One row for each strategy, the chosen one marked: the typical error of tables, by number of attributes."""
-    from crosstally.cli.output.screen import chosen_row, count, grid, tenths
-
     orders = list(found.outlook.order_errors)[:_MOST_ORDERS]
     table = grid("", "strategy", "tables", "numbers", *(f"{order}-way" for order in orders), left=2)
 
-    def rank(one: tuple[Plan, Plan]) -> tuple[bool, float]:
+    def rank(one: tuple[ct.Plan, ct.Plan]) -> tuple[bool, float]:
         return not one[1].covers, one[1].score
 
     for plan, each in sorted(zip(found.plans, found.outlooks, strict=True), key=rank):
@@ -263,7 +246,6 @@ def comparison_table(found: Comparison) -> Table:
 
 def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> None:
     """Print the expected error in words, what would change it, and, if asked for, a table of all strategies."""
-    from crosstally.cli.output.screen import data, number_of, printable
     from crosstally.releases.statement import caveats
 
     chosen, screen = found.chosen, data()
@@ -300,7 +282,6 @@ def _as_options(advice: Advice) -> str:
 
 
 def _show_strategies(found: Comparison, screen: Screen) -> None:
-    from crosstally.cli.output.screen import printable
 
     screen.print()
     screen.put_table(comparison_table(found))
@@ -317,7 +298,7 @@ _ERRORS_IN_WORDS = (
 )
 
 
-def stages_in_words(plan: Plan) -> str:
+def stages_in_words(plan: ct.Plan) -> str:
     """What each stage of a plan does, for people; empty where there is only one stage."""
     if not plan.later:
         return ""
@@ -349,8 +330,6 @@ def _tell(
     payment: Sequence[str],
 ) -> None:
     """Print the command that runs exactly what was planned."""
-    from crosstally.cli.output.screen import people
-
     screen, chosen = people(), found.chosen
     if chosen.schema.draft:
         screen.say("The schema is a draft: review it and remove its draft mark before a release.")

@@ -13,8 +13,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+import crosstally as ct
 from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
@@ -25,19 +24,18 @@ from crosstally.cli.options import (
     Quiet,
     Relation,
     Rows,
+    argument,
     check_output,
     check_reviewed,
+    option,
 )
+from crosstally.cli.output.screen import amount, facts, number_of, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
 from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.plans.plan import Plan
-    from crosstally.privacy.ledger import Ledger
-    from crosstally.releases import Release
     from crosstally.sources import Reading
-    from crosstally.strategies.proposal import Proposal
 
 __all__ = ["EXAMPLES", "release"]
 
@@ -57,43 +55,32 @@ class ReleaseOptions:
     """The files that a release reads and writes."""
 
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The reviewed schema; with --plan, only to say how to read the source."),
+        Path | None, option("FILE", "The reviewed schema; with --plan, only to say how to read the source.")
     ] = None
     plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="An approved plan to run exactly, instead of options for budget and tables."),
+        Path | None, option("FILE", "An approved plan to run exactly, instead of options for budget and tables.")
     ] = None
     ledger: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."
-        ),
+        option("FILE", "The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."),
     ] = None
     key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="A name for this spend. Repeating a name repeats the numbers and costs nothing."
-        ),
+        str | None, option("TEXT", "A name for this spend. Repeating a name repeats the numbers and costs nothing.")
     ] = None
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The release file; by default beside the source."),
+        Path | None, option("FILE", "The release file; by default beside the source.", "--output", "-o")
     ] = None
     parts: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GLOB", help="Instead of SOURCE: all files that `crosstally part` wrote for --plan."),
+        list[str] | None, option("GLOB", "Instead of SOURCE: all files that `crosstally part` wrote for --plan.")
     ] = None
     work_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="The folder for the encoded rows while a plan in stages runs."),
+        Path | None, option("FOLDER", "The folder for the encoded rows while a plan in stages runs.")
     ] = None
 
 
 def release(
     source: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SOURCE", help="Files, a folder or a glob: CSV, Parquet, Excel, SPSS ..."),
+        list[str] | None, argument("SOURCE", "Files, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
     ] = None,
     *,
     files: ReleaseOptions,
@@ -111,7 +98,7 @@ def release(
 
     The command checks everything that can fail before it spends anything.
     """
-    from crosstally.cli.output.screen import progress
+    from crosstally.pipeline import run
 
     paths, reading, silent = source or [], written.reading(), quiet or json
     found = _rows(paths, files, database, reading)
@@ -123,21 +110,24 @@ def release(
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
-        proposal = _proposal(read, spend, neighbours, wanted, rows)
+        proposal = wanted.proposal(read, spend.budget(), neighbours, rows)
         with progress("planning", quiet=silent):
             currency = _currency(files.ledger, paths)
             approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
-    with _paying(approved, paths, files.ledger) as account:
-        measure = partial(
-            _measure, found, approved, read, account, rows=rows, key=key, quiet=silent, work_dir=files.work_dir
-        )
-        released = settled(lambda each: measure(reading=each), reading, quiet=silent)
-        _save(released, target, account, key)
+    with _paying(approved, paths, files.ledger) as (ledger, created):
+        measure = partial(run, schema=read, rows=rows, ledger=ledger, key=key, work_dir=files.work_dir)
+
+        def measured(reading: Reading) -> ct.Release:
+            with progress_of_reading("counting", found, quiet=silent) as tell:
+                return measure(found, approved, reading=reading, progress=tell)
+
+        released = settled(measured, reading, quiet=silent)
+        _save(released, target, ledger, key)
         if json:
-            _print_summary(released, account, target, key)
+            _print_summary(released, ledger, target, key)
         elif not quiet:
-            _tell_summary(released, account, target, key)
+            _tell_summary(released, ledger, target, key, created=created)
 
 
 # What to measure
@@ -161,28 +151,17 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
     return Parts(files.parts)
 
 
-def _proposal(
-    schema: Schema, spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions, rows: int | None
-) -> Proposal:
-    from crosstally.strategies.proposal import Proposal
-
-    named = wanted.read(schema)
-    relation = neighbours or Neighbours.ADD_REMOVE
-    return Proposal(spend.budget(), rows=rows, neighbours=relation, objective=wanted.aim, named=named)
-
-
 def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions) -> list[str]:
     """The options that were given and that a plan leaves no choice of."""
     given = {**asdict(spend), "neighbours": neighbours, **asdict(wanted)}
     return [f"--{name}" for name, value in given.items() if value not in (None, [])]
 
 
-def _approved(path: Path, given: list[str]) -> Plan:
-    from crosstally.plans.plan import Plan
+def _approved(path: Path, given: list[str]) -> ct.Plan:
 
     if given:
         raise PlanError(f"a plan fixes budget, tables and strategy: leave out {', '.join(given)}, or --plan")
-    planned = Plan.load(path)
+    planned = ct.Plan.load(path)
     check_reviewed(planned.schema, path)
     return planned
 
@@ -198,54 +177,39 @@ def _load_schema(path: Path) -> Schema:
 
 def _currency(given: Path | None, source: list[str]) -> str | None:
     """The currency of the ledger that will pay, unless that is a new one."""
-    from crosstally.privacy.ledger import Ledger
-
     path = given or _default_ledger(source)
-    return Ledger.open(path).currency if given or path.exists() else None
+    return ct.Ledger.open(path).currency if given or path.exists() else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
-    """The ledger that pays; ``created`` is true for a new ledger."""
+def _standing(ledger: ct.Ledger, key: str) -> tuple[Fraction, Fraction, Budget]:
+    """The cost of all stages of the release with this key, what is left of the cap, and the cap."""
+    from crosstally.plans.request import cost_of_stages
 
-    ledger: Ledger
-    path: Path
-    created: bool
-
-    def standing(self, key: str) -> tuple[Fraction, Fraction, Budget]:
-        """The cost of all stages of the release with this key, what is left of the cap, and the cap."""
-        from crosstally.plans.request import cost_of_stages
-
-        cap, entries = self.ledger.standing()
-        cost = cost_of_stages(key, {entry.key: entry.cost for entry in entries})
-        return cost, cap.amount - sum((entry.cost for entry in entries), Fraction(0)), cap
+    cap, entries = ledger.standing()
+    cost = cost_of_stages(key, {entry.key: entry.cost for entry in entries})
+    return cost, cap.amount - sum((entry.cost for entry in entries), Fraction(0)), cap
 
 
 @contextlib.contextmanager
-def _paying(plan: Plan, source: list[str], given: Path | None) -> Iterator[_Account]:
-    """The given ledger, or the one beside the source, which may be new; a new one is removed if nothing was spent.
+def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[tuple[ct.Ledger, bool]]:
+    """The given ledger, or the one beside the source, and whether it is new; a new one is removed if nothing was spent.
 
     A ledger that is named exists: a misspelt name would open an account with a cap of its own for the same people.
     """
     path = given or _default_ledger(source)
-    account = _open_account(path, plan, exists=given is not None or path.exists())
+    created = given is None and not path.exists()
+    if created:
+        check_output(path, force=False)
+        ledger = ct.Ledger.create(
+            path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge
+        )
+    else:
+        ledger = ct.Ledger.open(path, before_charge=before_charge)
     try:
-        yield account
+        yield ledger, created
     finally:
-        if account.created:
-            account.ledger.remove_unused()
-
-
-def _open_account(path: Path, plan: Plan, *, exists: bool) -> _Account:
-    from crosstally.privacy.ledger import Ledger
-
-    if exists:
-        return _Account(Ledger.open(path, before_charge=before_charge), path, created=False)
-    check_output(path, force=False)
-    created = Ledger.create(
-        path, schema=plan.schema, budget=plan.budget, neighbours=plan.neighbours, before_charge=before_charge
-    )
-    return _Account(created, path, created=True)
+        if created:
+            ledger.remove_unused()
 
 
 def _default_ledger(source: list[str]) -> Path:
@@ -276,61 +240,28 @@ def _beside(source: list[str], ending: str, option: str) -> Path:
 # Spend and save
 
 
-def _measure(
-    source: Any,
-    plan: Plan,
-    schema: Schema | None,
-    account: _Account,
-    *,
-    reading: Reading,
-    rows: int | None,
-    key: str,
-    quiet: bool,
-    work_dir: Path | None,
-) -> Release:
-    from crosstally.cli.output.screen import progress_of_reading
-    from crosstally.pipeline import run
-
-    with progress_of_reading("counting", source, quiet=quiet) as tell:
-        return run(
-            source,
-            plan,
-            schema=schema,
-            rows=rows,
-            ledger=account.ledger,
-            key=key,
-            reading=reading,
-            progress=tell,
-            work_dir=work_dir,
-        )
-
-
-def _save(released: Release, target: Path, account: _Account, key: str) -> None:
+def _save(released: ct.Release, target: Path, ledger: ct.Ledger, key: str) -> None:
     """Write the file; if that fails, say how to write it again without paying again."""
     try:
         released.save(target)
     except (OSError, CrosstallyError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        again = (
-            f"; it is paid for: crosstally ledger export {account.path} {key} -o FILE"
-            if account.standing(key)[0]
-            else ""
-        )
+        paid, *_ = _standing(ledger, key)
+        again = f"; it is paid for: crosstally ledger export {ledger.path} {key} -o FILE" if paid else ""
         raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
 
 
-def _print_summary(released: Release, account: _Account, target: Path, key: str) -> None:
-    from crosstally.cli.output.screen import print_json
+def _print_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: str) -> None:
     from crosstally.releases.publication import rows_in_doubt
 
-    cost, remaining, _ = account.standing(key)
+    cost, remaining, _ = _standing(ledger, key)
     doubt = rows_in_doubt(released)
     print_json(
         {
             "release": str(target),
-            "ledger": str(account.path) if cost else None,
+            "ledger": str(ledger.path) if cost else None,
             "key": key if cost else None,
-            "currency": account.ledger.currency,
+            "currency": ledger.currency,
             "cost": decimal_text(cost),
             "remaining": decimal_text(remaining),
             "tables": len(released.measurements),
@@ -341,27 +272,26 @@ def _print_summary(released: Release, account: _Account, target: Path, key: str)
     )
 
 
-def _tell_summary(released: Release, account: _Account, target: Path, key: str) -> None:
-    from crosstally.cli.output.screen import amount, facts, number_of, people
+def _tell_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: str, *, created: bool) -> None:
     from crosstally.releases.publication import rows_in_doubt
     from crosstally.releases.statement import caveats
 
     tables = number_of(len(released.measurements), "table", "tables")
-    numbers = sum(each.values.size for each in released.measurements)
-    lines = [("measured", f"{tables}, {numbers:,} numbers, by {released.statement.strategy}")]
-    cost, remaining, cap = account.standing(key)
+    counts = number_of(sum(each.values.size for each in released.measurements), "count", "counts")
+    lines = [("measured", f"{tables} ({counts}) with the {released.statement.strategy} strategy")]
+    cost, remaining, cap = _standing(ledger, key)
     if cost:
-        currency = account.ledger.currency
+        currency = ledger.currency
         lines.append(("cost", f"{amount(cost, currency)}, recorded as {key}; {amount(remaining, currency)} remains"))
-        new = f" (new; its cap is what was just spent, {cap})" if account.created else ""
-        lines.append(("ledger", f"{account.path}{new}"))
+        new = f" (new; its cap is what was just spent, {cap})" if created else ""
+        lines.append(("ledger", f"{ledger.path}{new}"))
     else:
         lines.append(("cost", "nothing: no row was read"))
     names = " ".join(f"'{name}'" if " " in name else name for name in released.schema.names[:2])
     lines += [("written", str(target)), ("next", f"crosstally table {target} {names}")]
     screen = people()
     screen.put_table(facts(lines))
-    if cost and account.created:
+    if cost and created:
         screen.say(
             "Nothing more can be spent on these rows. To leave room, create the ledger first, with a higher cap: "
             "crosstally ledger create; or raise it: crosstally ledger raise.",
@@ -370,7 +300,7 @@ def _tell_summary(released: Release, account: _Account, target: Path, key: str) 
     for sentence in caveats(released.schema):
         screen.say(sentence)
     if doubt := rows_in_doubt(released):
-        again = shlex.join(["crosstally", "ledger", "export", str(account.path), key, "-o", "FILE"])
+        again = shlex.join(["crosstally", "ledger", "export", str(ledger.path), key, "-o", "FILE"])
         fact = released.schema.public_rows is not None
         remedy = "correct the facts of the schema" if fact else f"write them again without it, free: {again}"
         screen.say(f"Warning: {doubt}. If it is wrong, {remedy}")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crosstally.budget import Budget
 from crosstally.cli.interrupts import has_window
-from crosstally.cli.options import Delta, Quiet, Tables, Ways, read_tables
-from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled, source_and_schema
+from crosstally.cli.options import Delta, Quiet, Tables, Ways, argument, option, read_tables
+from crosstally.cli.output.screen import Screen, people, progress
+from crosstally.cli.source_options import ReadingOptions, Source, SourceOptions, settled, source_and_schema
 from crosstally.errors import WorkloadError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.cli.output.screen import Screen
     from crosstally.sources import Reading
     from crosstally.sources.inspection import Distributions
 
@@ -30,23 +30,16 @@ EXAMPLES = (
 
 
 def review(
-    source: Annotated[
-        str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
-    ] = None,
-    schema: Annotated[
-        Path | None, typer.Argument(metavar="SCHEMA", help="The schema to review.", show_default=False)
-    ] = None,
+    source: Source = None,
+    schema: Annotated[Path | None, argument("SCHEMA", "The schema to review.", show_default=False)] = None,
     *,
     epsilon: Annotated[
-        str,
-        typer.Option(
-            metavar="NUMBER", help="The ε of the planned release; the page shows the error to expect from it."
-        ),
+        str, option("NUMBER", "The ε of the planned release; the page shows the error to expect from it.")
     ] = "1",
     delta: Delta = None,
     ways: Ways = None,
     tables: Tables = None,
-    port: Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 takes a free one.")] = 0,
+    port: Annotated[int, option("N", "The port to listen on; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser of this machine.")] = True,
     written: ReadingOptions,
     database: SourceOptions,
@@ -59,12 +52,12 @@ def review(
     is written when you save.
     """
     from crosstally.browser.common.site import check_installed
-    from crosstally.cli.output.screen import people
 
     check_installed()
     from crosstally.browser.common.site_server import listen
     from crosstally.browser.steward.review import Review
     from crosstally.browser.steward.review_pages import serve
+    from crosstally.sources.inspection import read_distributions
     from crosstally.strategies.proposal import Proposal
 
     rows, path = source_and_schema("review", source, schema, database)
@@ -73,7 +66,12 @@ def review(
     wanted = Proposal(Budget(epsilon=epsilon, delta=delta), ways=ways, tables=read_tables(tables))
     read = Schema.load(path)
     wanted.workload(read)  # raises where a table names no attribute, before rows are read
-    counted = settled(lambda each: _read(rows, read, each, quiet=quiet), written.reading(), quiet=quiet)
+
+    def counts(reading: Reading) -> Distributions:
+        with progress("reading", quiet=quiet):
+            return read_distributions(rows, read, reading=reading)
+
+    counted = settled(counts, written.reading(), quiet=quiet)
     screen = people(quiet=quiet)
     with listen("127.0.0.1", port) as socket:
         found = Review(path, counted, wanted)
@@ -91,11 +89,3 @@ def _show(screen: Screen, browser: bool, entrance: Path) -> None:
         typer.launch(entrance.as_uri())
     screen.put(f"Open {entrance} in a browser on this machine, once{' (it should open by itself)' * opens}.")
     screen.say("The page ends after 30 idle minutes, by its own button, or by Ctrl-C here.")
-
-
-def _read(rows: Any, schema: Schema, reading: Reading, *, quiet: bool) -> Distributions:
-    from crosstally.cli.output.screen import progress
-    from crosstally.sources.inspection import read_distributions
-
-    with progress("reading", quiet=quiet):
-        return read_distributions(rows, schema, reading=reading)

@@ -3,53 +3,57 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from crosstally.budget import Budget
-from crosstally.cli.options import CheckFailedError, Force, Json, Output, Quiet, check_output
-from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled, source_and_schema
-from crosstally.errors import BudgetError, CrosstallyError, SourceError
+from crosstally.cli.options import CheckFailedError, Force, Json, Output, Quiet, argument, check_output, option
+from crosstally.cli.output.screen import (
+    Screen,
+    data,
+    facts,
+    grid,
+    joined,
+    kept_together,
+    number_of,
+    people,
+    print_json,
+    printable,
+    progress,
+)
+from crosstally.cli.source_options import ReadingOptions, Source, SourceOptions, settled, source_and_schema
+from crosstally.errors import BudgetError, SourceError
+from crosstally.platform_files import writing
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
-    from crosstally.cli.output.screen import Screen
     from crosstally.sources import ColumnReport, Draft, DraftedColumn, Reading, Report
     from crosstally.sources.detection import Detected
 
-__all__ = ["CHECK_EXAMPLES", "DRAFT_EXAMPLES", "check", "draft"]
+__all__ = ["EXAMPLES", "check", "draft"]
 
-DRAFT_EXAMPLES = (
-    "crosstally schema draft people.csv -o people.schema.json",
-    "crosstally schema draft people.csv --epsilon 0.1 --ledger draft.ledger -o people.schema.json",
-)
-CHECK_EXAMPLES = ("crosstally schema check people.csv people.schema.json",)
+EXAMPLES = {
+    "draft": (
+        "crosstally schema draft people.csv -o people.schema.json",
+        "crosstally schema draft people.csv --epsilon 0.1 --ledger draft.ledger -o people.schema.json",
+    ),
+    "check": ("crosstally schema check people.csv people.schema.json",),
+}
 
 _MOST_SHOWN = 8  # values listed of an attribute: more do not fit a line
-
-Source = Annotated[
-    str | None, typer.Argument(metavar="SOURCE", help="A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")
-]
 
 
 def draft(
     source: Source = None,
     *,
     output: Output = None,
-    max_values: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Leave out columns that have more labels than this.")
-    ] = 100,
+    max_values: Annotated[int, option("N", "Leave out columns that have more labels than this.", min=2)] = 100,
     epsilon: Annotated[
         str | None,
-        typer.Option(
-            metavar="NUMBER", help="Choose the edges of bins by noisy counts that cost this ε, not by the exact data."
-        ),
+        option("NUMBER", "Choose the edges of bins by noisy counts that cost this ε, not by the exact data."),
     ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --epsilon: the new ledger, which records the cost.")
-    ] = None,
+    ledger: Annotated[Path | None, option("FILE", "With --epsilon: the new ledger, which records the cost.")] = None,
     written: ReadingOptions,
     database: SourceOptions,
     force: Force = False,
@@ -61,8 +65,8 @@ def draft(
     writes (mode 600). No release accepts it until someone has reviewed it and removed its mark
     as a draft.
     """
-    from crosstally.cli.output.screen import people, progress
     from crosstally.sources import draft as draft_schema
+    from crosstally.sources.detection import detect_reading
 
     rows = database.source([source] if source else [])
     if source:
@@ -70,14 +74,21 @@ def draft(
     if output is not None:
         check_output(output, force=force)
     payment = _payment(epsilon, ledger, output)
-    detected = settled(lambda reading: _detect(rows, reading, quiet=quiet), written.reading(), quiet=quiet)
+
+    def seen(reading: Reading) -> Detected:
+        with progress("looking", quiet=quiet):
+            return detect_reading(rows, reading=reading)
+
+    detected = settled(seen, written.reading(), quiet=quiet)
     screen = people(quiet=quiet)
     if source:
         _tell_reading(screen, detected)
     with progress("reading", quiet=quiet):
         found = draft_schema(rows, max_values=max_values, reading=detected.reading)
         if payment is not None:
-            found = _with_bought_edges(found, rows, payment, detected.reading)
+            from crosstally.cli.draft_edges import with_bought_edges
+
+            found = with_bought_edges(found, rows, payment[0], ledger=payment[1], reading=detected.reading)
     _tell(found, screen)
     _deliver(found, payment, output, screen)
     where = [*([source] if source else []), *database.words(), str(output or "people.schema.json")]
@@ -87,7 +98,6 @@ def draft(
 def _deliver(found: Draft, payment: tuple[Budget, Path] | None, output: Path | None, screen: Screen) -> None:
     """Write the schema to a file or to stdout, and say what it cost and what is to be done with it."""
     from crosstally.cli.output.encoding import write_json_text
-    from crosstally.cli.output.screen import joined, number_of
 
     if payment is not None and found.schema.bought is not None:
         screen.say(
@@ -97,7 +107,8 @@ def _deliver(found: Draft, payment: tuple[Budget, Path] | None, output: Path | N
     if output is None:
         write_json_text(found.schema.file_text())
     else:
-        _save(found.schema, output)
+        with writing(output):
+            found.schema.save(output)
         screen.say(
             f"Written {output}: {number_of(len(found.schema.names), 'attribute', 'attributes')}, "
             "a draft that only the steward should see; "
@@ -140,25 +151,8 @@ def _payment(epsilon: str | None, ledger: Path | None, output: Path | None) -> t
     return budget, ledger
 
 
-def _with_bought_edges(found: Draft, rows: Any, payment: tuple[Budget, Path], reading: Reading) -> Draft:
-    from crosstally.cli.draft_edges import with_bought_edges
-
-    budget, ledger = payment
-    return with_bought_edges(found, rows, budget, ledger=ledger, reading=reading)
-
-
-def _detect(source: Any, reading: Reading, *, quiet: bool) -> Detected:
-    from crosstally.cli.output.screen import progress
-    from crosstally.sources.detection import detect_reading
-
-    with progress("looking", quiet=quiet):
-        return detect_reading(source, reading=reading)
-
-
 def _tell_reading(screen: Screen, detected: Detected) -> None:
     """Print how the source seems to be written. Values of its rows are shown on a terminal only, never in a log."""
-    from crosstally.cli.output.screen import joined
-
     screen.say(f"{detected}.")
     if detected.guessed:
         shown = f": {joined(detected.samples)}" if screen.file.isatty() and detected.samples else ""
@@ -167,8 +161,6 @@ def _tell_reading(screen: Screen, detected: Detected) -> None:
 
 def _tell(found: Draft, screen: Screen) -> None:
     """Tell the steward what was found: rows of each label, rare labels, remarks, and columns left out."""
-    from crosstally.cli.output.screen import printable
-
     screen.say("Confidential: numbers of rows, for the steward only.", style="bold")
     for column in found.columns:
         screen.say(f"{printable(column.attribute.name)}  {_frequencies(column)}", hang=4)
@@ -186,7 +178,6 @@ def _tell(found: Draft, screen: Screen) -> None:
 
 
 def _frequencies(column: DraftedColumn) -> str:
-    from crosstally.cli.output.screen import number_of
 
     if not column.frequencies:
         return f"{number_of(column.attribute.size, 'cell', 'cells')}, whose rows are not counted one by one"
@@ -209,23 +200,13 @@ def _rare(column: DraftedColumn) -> list[str]:
 
 def _label_and_rows(label: str, rows: int) -> str:
     """A label and its number, which are not parted at the end of a line."""
-    from crosstally.cli.output.screen import kept_together, printable
-
     return kept_together(f"{printable(label)} {rows:,}")
-
-
-def _save(schema: Schema, output: Path) -> None:
-    try:
-        schema.save(output)
-    except OSError as error:
-        raise CrosstallyError(f"cannot write {str(output)!r}: {error.strerror}") from None
 
 
 def check(
     source: Source = None,
     schema: Annotated[
-        Path | None,
-        typer.Argument(metavar="SCHEMA", help="The schema to check the source against.", show_default=False),
+        Path | None, argument("SCHEMA", "The schema to check the source against.", show_default=False)
     ] = None,
     *,
     written: ReadingOptions,
@@ -237,7 +218,6 @@ def check(
 
     The exit code is 1 when a release would refuse the table.
     """
-    from crosstally.cli.output.screen import people, print_json, progress
     from crosstally.sources import check as check_rows
     from crosstally.sources.detection import describe_reading
 
@@ -250,7 +230,7 @@ def check(
 
     report, reading = settled(checked, written.reading(), quiet=quiet or json)
     if json:
-        print_json(_as_json(report))
+        print_json({"confidential": True, "ok": report.ok, "kept": report.kept, **asdict(report)})
     elif not quiet:
         _show(report, read, describe_reading(rows, read, reading=reading))
     refused = [column.name for column in report.columns if column.refused]
@@ -266,32 +246,7 @@ def check(
         screen.put(f"Next: {shlex.join(['crosstally', 'plan', str(path), '--epsilon', '1'])}")
 
 
-def _as_json(report: Report) -> dict[str, Any]:
-    return {
-        "confidential": True,
-        "ok": report.ok,
-        "rows": report.rows,
-        "kept": report.kept,
-        "dropped": report.dropped,
-        "without_id": report.without_id,
-        "beyond_bound": report.beyond_bound,
-        "units_over_bound": report.units_over_bound,
-        "columns": [
-            {
-                "name": column.name,
-                "outside": column.outside,
-                "missing": column.missing,
-                "never": list(column.never),
-                "examples": list(column.examples),
-                "refused": column.refused,
-            }
-            for column in report.columns
-        ],
-    }
-
-
 def _show(report: Report, schema: Schema, written: Detected | None) -> None:
-    from crosstally.cli.output.screen import data, facts, grid, printable
 
     screen = data()
     screen.print("Confidential: exact numbers about the private table, for the steward only.", style="bold")
@@ -323,7 +278,6 @@ def _verdict(column: ColumnReport, rule: str) -> str:
 
 
 def _remarks(column: ColumnReport) -> str:
-    from crosstally.cli.output.screen import joined
 
     remarks = []
     if column.examples:

@@ -7,8 +7,8 @@ from pathlib import Path
 from socket import socket as Socket  # noqa: N812 - the name is that of what is opened
 from typing import Annotated
 
-import typer
-
+from crosstally.cli.options import argument, option
+from crosstally.cli.output.screen import people
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
 
@@ -22,21 +22,19 @@ EXAMPLES = (
 
 
 def serve(
-    release: Annotated[Path | None, typer.Argument(metavar="RELEASE", help="A release file.")] = None,
+    release: Annotated[Path | None, argument("RELEASE", "A release file.")] = None,
     *,
     design: Annotated[
-        Path | None,
-        typer.Option(metavar="SCHEMA", help="Instead of showing a release, plan one for this schema; no data is read."),
+        Path | None, option("SCHEMA", "Instead of showing a release, plan one for this schema; no data is read.")
     ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 takes a free one.")] = 8000,
+    port: Annotated[int, option("N", "The port to listen on; 0 takes a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on; any but loopback requires --allow-host.")
+        str, option("ADDRESS", "The address to listen on; any but loopback requires --allow-host.")
     ] = "127.0.0.1",
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Also answer requests for this host name. There is no login and no TLS."),
+        list[str] | None, option("NAME", "Also answer requests for this host name. There is no login and no TLS.")
     ] = None,
-    root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy serves the pages.")] = "",
+    root_path: Annotated[str, option("PATH", "The path under which a proxy serves the pages.")] = "",
 ) -> None:
     """Look at a release in a browser: tables, charts, downloads, an API. Only this machine can reach it."""
     from crosstally.browser.common.site import check_installed, is_loopback
@@ -64,7 +62,6 @@ def _serve_release(release: Path, host: str, port: int, names: Sequence[str], ro
     from crosstally.browser.common.site_server import listen, server
     from crosstally.browser.explorer.app import create_app
     from crosstally.browser.explorer.served import served
-    from crosstally.cli.output.screen import people
 
     screen = people()
     with listen(host, port) as socket:
@@ -81,7 +78,6 @@ def _serve_release(release: Path, host: str, port: int, names: Sequence[str], ro
 def _serve_plan_page(design: Path, host: str, port: int) -> None:
     from crosstally.browser.common.site_server import listen, server
     from crosstally.browser.steward.plan_page import create_app
-    from crosstally.cli.output.screen import people
 
     app = create_app(Schema.load(design), design.name)
     with listen(host, port) as socket:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from crosstally.cli.options import argument, flag, option
+from crosstally.cli.output.screen import printable
 from crosstally.errors import AmbiguousNumbersError, SchemaError, SourceError
 
 if TYPE_CHECKING:
     from crosstally.sources.reading_options import Reading
 
-__all__ = ["DatabaseOptions", "ReadingOptions", "SourceOptions", "settled", "source_and_schema"]
+__all__ = ["DatabaseOptions", "ReadingOptions", "Source", "SourceOptions", "settled", "source_and_schema"]
 
 T = TypeVar("T")
 
-_READING = "How the source is written"
+_reading_option = partial(option, panel="How the source is written")
 _DATABASE = "A database or Spark, instead of SOURCE"
+_database_option = partial(option, panel=_DATABASE)
+
+Source = Annotated[str | None, argument("SOURCE", "A file, a folder or a glob: CSV, Parquet, Excel, SPSS ...")]
 _NAMED = {"tab": "\t", "\\t": "\t", "none": "", "blank": " ", "space": " "}
 _ANSWERS = {"p": ".", "c": ","}
 
@@ -30,64 +36,27 @@ class ReadingOptions:
     """How the source is written."""
 
     delimiter: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHARACTER",
-            rich_help_panel=_READING,
-            help="The character between the fields of a text file, such as ';' or tab.",
-        ),
+        str | None, _reading_option("CHARACTER", "The character between the fields of a text file, such as ';' or tab.")
     ] = None
     encoding: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_READING,
-            help="The encoding of a text file: utf-8 (the default), cp1252, utf-16.",
-        ),
+        str | None, _reading_option("NAME", "The encoding of a text file: utf-8 (the default), cp1252, utf-16.")
     ] = None
     quote: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHARACTER",
-            rich_help_panel=_READING,
-            help='The quote around the fields of a text file; " by default, or none.',
-        ),
+        str | None, _reading_option("CHARACTER", 'The quote around the fields of a text file; " by default, or none.')
     ] = None
     decimal: Annotated[
         list[str] | None,
-        typer.Option(
-            "--decimal",
-            metavar="[COLUMN=].|,",
-            rich_help_panel=_READING,
-            help="The decimal mark, of all columns or of one; may be repeated.",
-        ),
+        _reading_option("[COLUMN=].|,", "The decimal mark, of all columns or of one; may be repeated."),
     ] = None
     thousands: Annotated[
         list[str] | None,
-        typer.Option(
-            "--thousands",
-            metavar="[COLUMN=]MARK",
-            rich_help_panel=_READING,
-            help="The mark between groups of digits: . , ' blank or none; may be repeated.",
-        ),
+        _reading_option("[COLUMN=]MARK", "The mark between groups of digits: . , ' blank or none; may be repeated."),
     ] = None
     header: Annotated[
-        int | None,
-        typer.Option(
-            metavar="LINE",
-            min=0,
-            rich_help_panel=_READING,
-            help="The line that holds the column names; 0 if there is none.",
-        ),
+        int | None, _reading_option("LINE", "The line that holds the column names; 0 if there is none.", min=0)
     ] = None
-    sheet: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", rich_help_panel=_READING, help="The sheet of a workbook, by name or number."),
-    ] = None
-    table: Annotated[
-        str | None,
-        typer.Option("--table", metavar="NAME", rich_help_panel=_READING, help="The table of a DuckDB or SQLite file."),
-    ] = None
+    sheet: Annotated[str | None, _reading_option("NAME", "The sheet of a workbook, by name or number.")] = None
+    table: Annotated[str | None, _reading_option("NAME", "The table of a DuckDB or SQLite file.")] = None
 
     def reading(self) -> Reading:
         """The ``Reading`` that the options describe."""
@@ -111,45 +80,27 @@ class DatabaseOptions:
 
     database: Annotated[
         str | None,
-        typer.Option(
-            "--database",
-            metavar="URL",
-            rich_help_panel=_DATABASE,
-            help="postgresql://host/name, sqlite:///FILE, duckdb:///FILE or odbc://NAME, without a password.",
+        _database_option(
+            "URL", "postgresql://host/name, sqlite:///FILE, duckdb:///FILE or odbc://NAME, without a password."
         ),
     ] = None
     dsn_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_DATABASE,
-            help="The environment variable that holds the URL with its password.",
-        ),
+        str | None, _database_option("NAME", "The environment variable that holds the URL with its password.")
     ] = None
     query: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SQL",
-            rich_help_panel=_DATABASE,
-            help="One SELECT; each of its rows must come from one row of the database.",
-        ),
+        str | None, _database_option("SQL", "One SELECT; each of its rows must come from one row of the database.")
     ] = None
     public_table: Annotated[
         list[str] | None,
-        typer.Option(
-            "--public-table",
-            metavar="NAME",
-            rich_help_panel=_DATABASE,
-            help="A table that the query joins and that is public (repeatable). The release says so.",
-        ),
+        _database_option("NAME", "A table that the query joins and that is public (repeatable). The release says so."),
     ] = None
     rows_are_units: Annotated[
         bool,
-        typer.Option(
-            "--rows-are-units",
-            rich_help_panel=_DATABASE,
-            help="You assert that each row belongs to one unit although the query groups, limits or joins. "
+        flag(
+            "You assert that each row belongs to one unit although the query groups, limits or joins. "
             "The release says so.",
+            "--rows-are-units",
+            panel=_DATABASE,
         ),
     ] = False
 
@@ -197,15 +148,7 @@ class DatabaseOptions:
 class SourceOptions(DatabaseOptions):
     """A query to a database, or a Spark table, instead of files."""
 
-    spark: Annotated[
-        str | None,
-        typer.Option(
-            "--spark",
-            metavar="NAME",
-            rich_help_panel=_DATABASE,
-            help="A Spark table, or the path of Parquet or ORC files.",
-        ),
-    ] = None
+    spark: Annotated[str | None, _database_option("NAME", "A Spark table, or the path of Parquet or ORC files.")] = None
 
     def source(self, files: Sequence[str], spark: str | None = None) -> Any:
         """The source that arguments and options name."""
@@ -259,7 +202,6 @@ def settled(action: Callable[[Reading], T], reading: Reading, *, quiet: bool) ->
 
 
 def _asked(reading: Reading, columns: Sequence[str]) -> dict[str, str]:
-    from crosstally.cli.output.screen import printable
     from crosstally.sources.reading_options import EVERY_COLUMN
 
     given = {EVERY_COLUMN: reading.decimal} if isinstance(reading.decimal, str) else dict(reading.decimal or {})

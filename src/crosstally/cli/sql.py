@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output
-from crosstally.cli.output.encoding import write_exactly, write_json_text
+import crosstally as ct
+from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, argument, check_output, option
+from crosstally.cli.output.encoding import deliver
+from crosstally.cli.output.screen import data, grid, printable, progress, significant
 from crosstally.errors import CrosstallyError
-from crosstally.platform_files import whole_file, write_text, writing
 
 if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
@@ -36,20 +36,19 @@ class SqlFormat(StrEnum):
 
 def sql(
     release: ReleaseArgument,
-    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT; any name may follow FROM.")],
+    statement: Annotated[str, argument("SELECT", "One SELECT; any name may follow FROM.")],
     *,
     format: Annotated[  # noqa: A002
         SqlFormat | None,
         typer.Option("--format", "-f", help="The output format; by default the ending of the file's name decides."),
     ] = None,
     output: Output = None,
-    level: Annotated[float, typer.Option(metavar="SHARE", help="The confidence level of the intervals.")] = 0.95,
+    level: Annotated[float, option("SHARE", "The confidence level of the intervals.")] = 0.95,
     raw: Raw = False,
     force: Force = False,
 ) -> None:
     """Answer SQL from a release. Each number comes with both ends of its interval."""
-    from crosstally.cli.output.screen import progress
-    from crosstally.releases import open_release
+    from crosstally.exports.csv_table import sql_file
 
     if output is not None:
         check_output(output, force=force)
@@ -58,44 +57,16 @@ def sql(
     if wanted in {SqlFormat.PARQUET, SqlFormat.XLSX} and output is None:
         raise CrosstallyError(f"{wanted.value} is not text and cannot go to the terminal: name a file with -o")
     with progress("computing the answer and its intervals"):
-        answer = open_release(release).sql(statement, level=level)
+        answer = ct.open_release(release).sql(statement, level=level)
     if output is None and wanted is SqlFormat.TABLE:
         _show(answer)
-    elif output is None:
-        (write_exactly if wanted is SqlFormat.CSV else write_json_text)(_text(answer, wanted, raw=raw))
     else:
-        _write_file(answer, wanted, output, raw=raw)
-
-
-def _write_file(answer: SqlAnswer, wanted: SqlFormat, output: Path, *, raw: bool) -> None:
-    with writing(output):
-        if wanted is SqlFormat.PARQUET:
-            import pyarrow.parquet
-
-            with whole_file(output) as file:
-                pyarrow.parquet.write_table(answer.to_arrow(), file)
-        elif wanted is SqlFormat.XLSX:
-            from crosstally.exports.xlsx import write_columns_xlsx
-
-            ends = f"_low and _high are the ends of {100 * answer.level:.4g}% intervals. Empty cells are not known."
-            about = {"source": f"crosstally release, {answer.caption}", "intervals": ends}
-            with whole_file(output) as book:
-                write_columns_xlsx(answer.columns, about, book)
-        else:
-            # a table for people has no file of its own: CSV has the same columns
-            write_text(output, _text(answer, wanted, raw=raw))
-
-
-def _text(answer: SqlAnswer, wanted: SqlFormat, *, raw: bool) -> str:
-    from crosstally.exports.csv_table import columns_csv, columns_json
-
-    if wanted is SqlFormat.JSON:
-        return columns_json(answer.columns, {"level": answer.level, "source": answer.caption})
-    return columns_csv(answer.columns, raw=raw)
+        # a table for people has no file of its own: CSV has the same columns
+        name = "csv" if wanted is SqlFormat.TABLE else wanted.value
+        deliver([sql_file(answer, name, raw=raw)], output, is_json=wanted is SqlFormat.JSON)
 
 
 def _show(answer: SqlAnswer) -> None:
-    from crosstally.cli.output.screen import data, grid, printable, significant
 
     numbers = {name for name, column in answer.columns.items() if not any(isinstance(cell, str) for cell in column)}
     table = grid(*answer.columns, left=0)

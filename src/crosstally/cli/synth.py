@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from crosstally.cli.options import Force, Quiet, Raw, ReleaseArgument, check_output
+import crosstally as ct
+from crosstally.cli.options import Force, Quiet, Raw, ReleaseArgument, check_output, flag, option
+from crosstally.cli.output.screen import people
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import writing
 
@@ -23,33 +23,27 @@ EXAMPLES = (
 def synth(
     release: ReleaseArgument,
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .csv or .parquet.")
-    ],
-    rows: Annotated[
-        int | None, typer.Option(metavar="N", help="The number of rows; by default as many as the release has.")
-    ] = None,
+    output: Annotated[Path, option("FILE", "The file to write: .csv or .parquet.", "--output", "-o")],
+    rows: Annotated[int | None, option("N", "The number of rows; by default as many as the release has.")] = None,
     whole: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Write the rows that `table --whole` counts. Slower; closer to the pairs where attributes are few.",
             "--whole",
-            help="Write the rows that `table --whole` counts. Slower; closer to the pairs where attributes are few.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same rows.")] = 0,
+    seed: Annotated[int, option("N", "The same seed gives the same rows.")] = 0,
     raw: Raw = False,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
     """Write synthetic rows whose tables are close to those of a release. Free; no row is a real person."""
-    from crosstally.cli.output.screen import people
     from crosstally.exports.synthetic import write_rows
-    from crosstally.releases import open_release
 
     check_output(output, force=force)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise CrosstallyError(f"rows are written as .csv or .parquet, got {output.name!r}")
-    made = open_release(release).synthesize(rows, method="integers" if whole else "sampling", seed=seed)
+    made = ct.open_release(release).synthesize(rows, method="integers" if whole else "sampling", seed=seed)
     with writing(output):
         write_rows(made, output, raw=raw)
     screen = people(quiet=quiet)

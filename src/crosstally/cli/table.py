@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, check_output
-from crosstally.cli.output.encoding import write_exactly, write_json_text
+import crosstally as ct
+from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, argument, check_output, flag, option
+from crosstally.cli.output.encoding import deliver
+from crosstally.cli.output.screen import UNBOUNDED, Screen, data, number_of, people, progress
 from crosstally.errors import CrosstallyError
 from crosstally.exports.formats import FORMATS, Written, written
-from crosstally.platform_files import whole_file, write_text, writing
 
 if TYPE_CHECKING:
     from crosstally.analysis.regrouping import Regrouping
     from crosstally.answers.marginal import Marginal
-    from crosstally.releases import Release
 
 __all__ = ["EXAMPLES", "table"]
 
@@ -51,27 +51,24 @@ def _known(name: str | None) -> str | None:
 
 Where = Annotated[
     str | None,
-    typer.Option(
-        metavar="CONDITION",
-        help='Count only the rows that satisfy this condition: "25 <= age < 65 and region != North".',
-    ),
+    option("CONDITION", 'Count only the rows that satisfy this condition: "25 <= age < 65 and region != North".'),
 ]
 Groups = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="GROUPS",
-        help='Put values together: "age: young = 16-24, 25-34; old = 75 and over". '
+    option(
+        "GROUPS",
+        'Put values together: "age: young = 16-24, 25-34; old = 75 and over". '
         'A level of a hierarchy: "town: canton". Again for each attribute.',
     ),
 ]
 FormatName = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "NAME",
+        f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; by default the ending of the file's name decides.",
         "--format",
         "-f",
-        metavar="NAME",
         callback=_known,
-        help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; by default the ending of the file's name decides.",
     ),
 ]
 
@@ -79,27 +76,19 @@ FormatName = Annotated[
 def table(
     release: ReleaseArgument,
     attributes: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ATTRIBUTE]", help="The attributes of the table; none gives the number of rows."),
+        list[str] | None, argument("[ATTRIBUTE]", "The attributes of the table; none gives the number of rows.")
     ] = None,
     *,
     where: Where = None,
     group: Groups = None,
     format: FormatName = None,  # noqa: A002
     output: Output = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a chart: .svg, .png or .json.")] = None,
-    level: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="The confidence level of the intervals; 0.95 by default."),
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How to reconstruct a table that was not measured.")
-    ] = None,
+    plot: Annotated[Path | None, option("FILE", "Also draw a chart: .svg, .png or .json.")] = None,
+    level: Annotated[float | None, option("SHARE", "The confidence level of the intervals; 0.95 by default.")] = None,
+    method: Annotated[str | None, option("NAME", "How to reconstruct a table that was not measured.")] = None,
     whole: Annotated[
         bool,
-        typer.Option(
-            "--whole", help="Print whole numbers that agree across all tables of the release and with `synth --whole`."
-        ),
+        flag("Print whole numbers that agree across all tables of the release and with `synth --whole`.", "--whole"),
     ] = False,
     raw: Raw = False,
     force: Force = False,
@@ -107,8 +96,6 @@ def table(
     """Read any table of a release, with its errors. Free; no data is needed."""
     from crosstally.analysis.regrouping import regrouping_of_texts
     from crosstally.answers.marginal import USUAL_LEVEL
-    from crosstally.cli.output.screen import progress
-    from crosstally.releases import open_release
 
     for path in (output, plot):
         if path is not None:
@@ -119,7 +106,7 @@ def table(
     if whole and method is not None:
         raise CrosstallyError("--whole fits whole numbers to the release's usual answers: leave out --method")
     with progress("computing the table and its intervals"):  # the first of a release draws its noise again: seconds
-        opened = open_release(release)
+        opened = ct.open_release(release)
         regrouping = regrouping_of_texts(group or (), opened.schema)
         regrouping.check(attributes or ())
         answer = opened.marginal(*(attributes or ()), where=where, method=method)
@@ -134,9 +121,8 @@ def table(
     _write(wanted, Written(marginal, level, raw=raw, whole=opened.schema), output)
 
 
-def _whole(release: Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
+def _whole(release: ct.Release, answer: Marginal, regrouping: Regrouping) -> Marginal:
     """The answer in whole numbers, with values put together; stderr says how far they are from it before that."""
-    from crosstally.cli.output.screen import number_of, people, progress
     from crosstally.query.question import Where
 
     with progress("fitting whole numbers to all tables of one and two attributes"):
@@ -165,18 +151,12 @@ def _format_of(output: Path | None) -> str:
 def _write(name: str, asked: Written, output: Path | None) -> None:
     """To a file, or to stdout."""
     from crosstally.cli.output.rendering import show
-    from crosstally.cli.output.screen import UNBOUNDED, Screen, data
 
-    if output is None and name == _SCREEN:
-        show(asked.table, data(), level=asked.level)
+    if name != _SCREEN:
+        deliver(written(name, asked), output, is_json=FORMATS[name].is_json)
     elif output is None:
-        text = b"".join(written(name, asked)).decode()
-        (write_json_text if FORMATS[name].is_json else write_exactly)(text)
-    elif name == _SCREEN:
+        show(asked.table, data(), level=asked.level)
+    else:
         shown = io.StringIO()
         show(asked.table, Screen(shown, width=UNBOUNDED), level=asked.level)
-        with writing(output):
-            write_text(output, shown.getvalue())
-    else:
-        with writing(output), whole_file(output) as file:
-            file.writelines(written(name, asked))
+        deliver([shown.getvalue().encode()], output)

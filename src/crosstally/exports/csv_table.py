@@ -27,8 +27,9 @@ from crosstally.query.conditions import number_of_text
 
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
+    from crosstally.sql import SqlAnswer
 
-__all__ = ["Columns", "columns_csv", "columns_json", "csv_pieces", "csv_text", "inert", "sdmx_csv_text"]
+__all__ = ["Columns", "columns_csv", "columns_json", "csv_pieces", "csv_text", "inert", "sdmx_csv_text", "sql_file"]
 
 
 Columns = Mapping[str, Sequence[str | float | None]]
@@ -84,6 +85,24 @@ def columns_json(columns: Columns, about: Mapping[str, str | float]) -> str:
     """An object with what is to be said about the rows, and the rows, each an object."""
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return json.dumps({**about, "rows": rows}, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def sql_file(answer: SqlAnswer, name: str, *, raw: bool = False) -> bytes:
+    """The answer to a statement as a file in a format: csv, json, parquet or xlsx."""
+    if name == "csv":
+        return columns_csv(answer.columns, raw=raw).encode()
+    if name == "json":
+        return columns_json(answer.columns, {"level": answer.level, "source": answer.caption}).encode()
+    if name == "xlsx":
+        from crosstally.exports.xlsx import columns_xlsx
+
+        ends = f"_low and _high are the ends of {100 * answer.level:.4g}% intervals. Empty cells are not known."
+        return columns_xlsx(answer.columns, {"source": f"crosstally release, {answer.caption}", "intervals": ends})
+    import pyarrow.parquet
+
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(answer.to_arrow(), file)
+    return file.getvalue()
 
 
 def inert(text: str) -> str:

@@ -7,10 +7,10 @@ The labelled cells of an answer: what every format writes.
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from importlib import import_module
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -56,20 +56,22 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: what people call it, its media type, the ending of its files, and the function that writes it.
+    """A format: what people call it, its media type, the ending of its files, and what writes it.
 
-    It is offered at the terminal, on the web, or at both. One that is ``streamed`` is written in pieces, and so may
-    hold the largest tables.
+    The writer is a function of a module of this package, which is imported when a file is written. It takes a table,
+    the level of its intervals, and those fields of ``Written`` that are its ``options``. It is offered at the terminal,
+    on the web, or at both. One that is ``streamed`` is written in pieces, and so may hold the largest tables.
     """
 
     label: str
     media_type: str
     ending: str
-    pieces: Callable[[Written], Iterable[str | bytes]]
+    writer: str
     _: KW_ONLY
     streamed: bool = False
     terminal: bool = True
     web: bool = True
+    options: tuple[str, ...] = ()
 
     @property
     def is_json(self) -> bool:
@@ -84,73 +86,28 @@ class Format:
 
 def written(name: str, asked: Written) -> Iterator[bytes]:
     """The file in a format, in pieces."""
-    return (piece.encode() if isinstance(piece, str) else piece for piece in FORMATS[name].pieces(asked))
+    form = FORMATS[name]
+    module, function = form.writer.split(".")
+    write = getattr(import_module(f"crosstally.exports.{module}"), function)
+    found = write(asked.table, level=asked.level, **{option: getattr(asked, option) for option in form.options})
+    parts = [found] if isinstance(found, str | bytes) else found
+    return (part.encode() if isinstance(part, str) else part for part in parts)
 
 
-# What a format needs is imported when it is written
-
-
-def _csv(asked: Written) -> Iterable[str]:
-    from crosstally.exports.csv_table import csv_pieces
-
-    return csv_pieces(asked.table, level=asked.level, raw=asked.raw)
-
-
-def _json(asked: Written) -> Iterable[str]:
-    from crosstally.exports.json_tables import json_text
-
-    yield json_text(asked.table, level=asked.level)
-
-
-def _json_stat(asked: Written) -> Iterable[str]:
-    from crosstally.exports.json_tables import json_stat_text
-
-    yield json_stat_text(asked.table, level=asked.level)
-
-
-def _json_stat_coded(asked: Written) -> Iterable[str]:
-    from crosstally.exports.json_tables import json_stat_coded_text
-
-    yield json_stat_coded_text(asked.table, asked.whole, level=asked.level)
-
-
-def _parquet(asked: Written) -> Iterable[bytes]:
-    from crosstally.exports.parquet_table import parquet_pieces
-
-    return parquet_pieces(asked.table, level=asked.level)
-
-
-def _xlsx(asked: Written) -> Iterable[bytes]:
-    from crosstally.exports.xlsx import write_xlsx
-
-    book = io.BytesIO()
-    write_xlsx(asked.table, book, level=asked.level)
-    yield book.getvalue()
-
-
-def _px(asked: Written) -> Iterable[str]:
-    from crosstally.exports.px import px_text
-
-    yield px_text(asked.table, level=asked.level)
-
-
-def _sdmx_csv(asked: Written) -> Iterable[str]:
-    from crosstally.exports.csv_table import sdmx_csv_text
-
-    yield sdmx_csv_text(asked.table, level=asked.level)
-
-
-_CSV, _JSON, _EXCEL = "text/csv; charset=utf-8", "application/json", "spreadsheetml.sheet"
+_CSV, _JSON, _PARQUET = "text/csv; charset=utf-8", "application/json", "application/vnd.apache.parquet"
+_EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 FORMATS: Mapping[str, Format] = {
-    "csv": Format("CSV", _CSV, "csv", _csv, streamed=True),
-    "json": Format("JSON", _JSON, "json", _json, web=False),
-    "json-stat": Format("JSON-stat", _JSON, "json", _json_stat, web=False),
-    "parquet": Format("Parquet", "application/vnd.apache.parquet", "parquet", _parquet, streamed=True),
-    "xlsx": Format("XLSX", f"application/vnd.openxmlformats-officedocument.{_EXCEL}", "xlsx", _xlsx),
-    "json-stat2": Format("JSON-stat", _JSON, "json", _json_stat_coded, terminal=False),
-    "px": Format("PX", "text/plain; charset=utf-8", "px", _px),
-    "sdmx-csv": Format("SDMX-CSV", _CSV, "sdmx.csv", _sdmx_csv),
+    "csv": Format("CSV", _CSV, "csv", "csv_table.csv_pieces", streamed=True, options=("raw",)),
+    "json": Format("JSON", _JSON, "json", "json_tables.json_text", web=False),
+    "json-stat": Format("JSON-stat", _JSON, "json", "json_tables.json_stat_text", web=False),
+    "parquet": Format("Parquet", _PARQUET, "parquet", "parquet_table.parquet_pieces", streamed=True),
+    "xlsx": Format("XLSX", _EXCEL, "xlsx", "xlsx.xlsx_bytes"),
+    "json-stat2": Format(
+        "JSON-stat", _JSON, "json", "json_tables.json_stat_coded_text", terminal=False, options=("whole",)
+    ),
+    "px": Format("PX", "text/plain; charset=utf-8", "px", "px.px_text"),
+    "sdmx-csv": Format("SDMX-CSV", _CSV, "sdmx.csv", "csv_table.sdmx_csv_text"),
 }
 """All formats by the names that options and addresses have, in the order in which they are offered."""
 
@@ -179,9 +136,7 @@ class Cell:
 def labelled_cells(marginal: Marginal, *, level: float | None = None) -> Iterator[Cell]:
     """The cells of a table, the last attribute fastest; intervals are of 95% where no level is asked."""
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
-    ends = marginal.interval() if level is None else marginal.interval(level)
-    numbers = (marginal.values, marginal.std_error, *ends)
-    for own, *each in zip(labels, *(array.ravel().tolist() for array in numbers), strict=True):
+    for own, *each in zip(labels, *(array.ravel().tolist() for array in _numbers(marginal, level)), strict=True):
         yield Cell(own, *each)
 
 
@@ -190,17 +145,20 @@ def measures(marginal: Marginal, *, level: float | None = None) -> list[list[flo
 
     Intervals are 95% sure unless a level is said.
     """
-    low, high = marginal.interval() if level is None else marginal.interval(level)
-    arrays = (marginal.values, marginal.std_error, low, high)
+    arrays = _numbers(marginal, level)
     return [[known(without_dust(number)) for number in array.ravel().tolist()] for array in arrays]
+
+
+def _numbers(marginal: Marginal, level: float | None) -> tuple[Floats, ...]:
+    ends = marginal.interval() if level is None else marginal.interval(level)
+    return marginal.values, marginal.std_error, *ends
 
 
 def pieces(marginal: Marginal, *, level: float | None = None) -> Iterator[tuple[list[NDArray[np.intp]], list[Floats]]]:
     """The codes of each attribute and the numbers of each of ``MEASURES``, some cells at a time, for large files."""
     import numpy as np  # here: the terminal draws cells, and starts without it
 
-    ends = marginal.interval() if level is None else marginal.interval(level)
-    numbers = [np.asarray(each).reshape(-1) for each in (marginal.values, marginal.std_error, *ends)]
+    numbers = [np.asarray(each).reshape(-1) for each in _numbers(marginal, level)]
     for start in range(0, marginal.values.size, _ROWS):
         indices = np.arange(start, min(start + _ROWS, marginal.values.size))
         codes = list(np.unravel_index(indices, marginal.values.shape)) if marginal.values.ndim else []

@@ -94,14 +94,21 @@ def json_stat_text(marginal: Marginal, *, level: float | None = None) -> str:
             "count_low": [known(cell.low) for cell in cells],
             "count_high": [known(cell.high) for cell in cells],
             "interval_level": level or USUAL_LEVEL,
-            "error_kind": marginal.error_kind.value,
-            "method": marginal.method,
-            "corrected": marginal.corrected,
-            "relaxed": marginal.relaxed,
-            "where": marginal.where or None,
+            **_how(marginal),
         },
     }
     return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _how(marginal: Marginal) -> dict[str, Any]:
+    """How the numbers came about."""
+    return {
+        "error_kind": marginal.error_kind.value,
+        "method": marginal.method,
+        "corrected": marginal.corrected,
+        "relaxed": marginal.relaxed,
+        "where": marginal.where or None,
+    }
 
 
 def _dimension(attribute: Attribute) -> dict[str, Any]:
@@ -151,14 +158,7 @@ def json_stat_coded_text(marginal: Marginal, whole: Schema, *, level: float | No
     label = " by ".join(marginal.attributes) or "number of rows"
     dataset = _dataset(marginal.schema, marginal.schema.attributes, codes, label=label, source=marginal.caption)
     dataset["value"] = list(chain.from_iterable(zip(*numbers, strict=True)))
-    dataset["extension"] = {
-        "error_kind": marginal.error_kind.value,
-        "method": marginal.method,
-        "corrected": marginal.corrected,
-        "relaxed": marginal.relaxed,
-        "where": marginal.where or None,
-        "level": level or USUAL_LEVEL,
-    }
+    dataset["extension"] = {**_how(marginal), "level": level or USUAL_LEVEL}
     return json.dumps(dataset, ensure_ascii=False, allow_nan=False)
 
 

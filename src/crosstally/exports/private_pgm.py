@@ -6,7 +6,6 @@ Free, as everything that is made of measurements. Needs mbi and its jax, of any 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -39,7 +38,7 @@ def _handed_on(measurement: Measurement, schema: Schema, mbi: Any) -> Any:
     values = measurement.values.astype(float).ravel()
     if query.is_residual and query.is_symmetric:
         sizes = schema.sizes(query.attributes)
-        return mbi.LinearMeasurement(values, query.attributes, stddev=deviation, query=_contrast(sizes))
+        return mbi.LinearMeasurement(values, query.attributes, stddev=deviation, query=partial(_contrasted, sizes))
     if not query.is_symmetric:
         raise ReleaseError(
             f"mbi takes cells and contrasts of values; the table of {' x '.join(query.attributes)} was measured in "
@@ -48,13 +47,11 @@ def _handed_on(measurement: Measurement, schema: Schema, mbi: Any) -> Any:
     return mbi.LinearMeasurement(values, query.attributes, stddev=deviation)
 
 
-def _contrast(sizes: tuple[int, ...]) -> Callable[[Any], Any]:
-    """The contrast of a factor's table as a function that jax can trace: plain operators on its array, no numpy."""
-    return partial(_contrasted, sizes)
-
-
 def _contrasted(sizes: tuple[int, ...], factor: Any) -> Any:
-    """The map of ``query/operators``: along each attribute n x - sum, or the difference where there are two."""
+    """The contrast of a factor's table, by plain operators, which jax can trace.
+
+    It is the map of ``query/operators``: along each attribute n x - sum, or the difference where there are two.
+    """
     values = factor.values
     for axis, size in enumerate(sizes):
         total = values.sum(axis=axis, keepdims=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product, takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from crosstally.answers.marginal import USUAL_LEVEL
 from crosstally.answers.operations import COUNT
@@ -14,12 +13,11 @@ from crosstally.checks import optional
 from crosstally.errors import QueryError
 from crosstally.exports.csv_table import Columns
 from crosstally.exports.formats import measures
-from crosstally.platform_files import write_bytes
 
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
 
-__all__ = ["write_columns_xlsx", "write_xlsx"]
+__all__ = ["columns_xlsx", "xlsx_bytes"]
 
 _MOST_ROWS = 1_048_575  # of a sheet, without the line of names
 _LONGEST_TEXT = 32_767  # characters of a cell
@@ -28,41 +26,40 @@ _COUNTS, _FIGURES = "#,##0.##", "General"  # how numbers are shown: shares need 
 _PLAIN_TEXTS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 
 
-def write_xlsx(marginal: Marginal, target: Path | BinaryIO, *, level: float | None = None) -> None:
-    """Write a row for each cell: labels, count, standard error and the ends of its interval.
+def xlsx_bytes(marginal: Marginal, *, level: float | None = None) -> bytes:
+    """A book with a row for each cell: labels, count, standard error and the ends of its interval.
 
     Labels are cells of type text, which no spreadsheet takes for a formula, and numbers are numbers. Unknown errors are
     empty.
     """
-    _check(marginal)
+    _check(
+        marginal.schema.cells, [*marginal.attributes, *(x for each in marginal.schema.attributes for x in each.labels)]
+    )
     names = [*marginal.attributes, *marginal.number_columns(), *marginal.interval_columns()]
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
     numbers = zip(*measures(marginal, level=level), strict=True)
     rows = ((*texts, *four) for texts, four in zip(labels, numbers, strict=True))
     longest = [max(map(len, attribute.labels)) for attribute in marginal.schema.attributes]
     kind = _COUNTS if marginal.quantity == COUNT else _FIGURES
-    _write_book(target, dict(zip(names, [*longest, *[kind] * 4], strict=True)), rows, _about(marginal, level))
+    return _book(dict(zip(names, [*longest, *[kind] * 4], strict=True)), rows, _about(marginal, level))
 
 
-def write_columns_xlsx(columns: Columns, about: Mapping[str, str], target: Path | BinaryIO) -> None:
-    """Write columns of labels and numbers, as a statement of SQL gives them, and what is to be said about them."""
+def columns_xlsx(columns: Columns, about: Mapping[str, str]) -> bytes:
+    """A book of columns of labels and numbers, as a statement of SQL gives them, and what is to be said about them."""
     rows = max((len(column) for column in columns.values()), default=0)
-    if rows > _MOST_ROWS:
-        raise QueryError(f"a sheet of Excel must have at most {_MOST_ROWS:,} rows, got {rows:,}; write CSV or Parquet")
+    _check(rows, [*columns, *(cell for column in columns.values() for cell in column if isinstance(cell, str))])
     widths: dict[str, int | str] = {}
     for name, column in columns.items():
         lengths = [len(cell) for cell in column if isinstance(cell, str)]
         widths[name] = max(lengths) if lengths else _FIGURES
-    _check_texts([*columns, *(cell for column in columns.values() for cell in column if isinstance(cell, str))])
-    _write_book(target, widths, zip(*columns.values(), strict=True), about.items())
+    return _book(widths, zip(*columns.values(), strict=True), about.items())
 
 
-def _write_book(
-    target: Path | BinaryIO,
+def _book(
     columns: Mapping[str, int | str],
     rows: Iterable[Sequence[str | float | None]],
     about: Iterable[tuple[str, str]],
-) -> None:
+) -> bytes:
     """A sheet with rows and one with sentences; for each column the length of its longest label, or a number format."""
     made = io.BytesIO()  # a book that cannot be written is never closed, and says so when it is dropped
     book = optional("xlsxwriter", extra="exports").Workbook(made, {"in_memory": True, **_PLAIN_TEXTS})
@@ -84,10 +81,7 @@ def _write_book(
         for row, (word, sentence) in enumerate(about):
             words.write_string(row, 0, word)
             words.write_string(row, 1, sentence)
-    if isinstance(target, Path):
-        write_bytes(target, made.getvalue())
-    else:
-        target.write(made.getvalue())
+    return made.getvalue()
 
 
 def _write_row(sheet: Any, row: int, cells: Sequence[str | float | None]) -> None:
@@ -98,16 +92,9 @@ def _write_row(sheet: Any, row: int, cells: Sequence[str | float | None]) -> Non
             sheet.write_number(row, column, cell)
 
 
-def _check(marginal: Marginal) -> None:
-    if marginal.schema.cells > _MOST_ROWS:
-        raise QueryError(
-            f"a sheet of Excel must have at most {_MOST_ROWS:,} rows, got {marginal.schema.cells:,}; write CSV or "
-            "Parquet"
-        )
-    _check_texts(text for attribute in marginal.schema.attributes for text in (attribute.name, *attribute.labels))
-
-
-def _check_texts(texts: Iterable[str]) -> None:
+def _check(rows: int, texts: Iterable[str]) -> None:
+    if rows > _MOST_ROWS:
+        raise QueryError(f"a sheet of Excel must have at most {_MOST_ROWS:,} rows, got {rows:,}; write CSV or Parquet")
     if any(len(text) > _LONGEST_TEXT for text in texts):
         raise QueryError(f"a cell of Excel must have at most {_LONGEST_TEXT:,} characters; write CSV or Parquet")
 

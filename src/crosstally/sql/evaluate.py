@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,13 +12,16 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.query.conditions import Condition, number_of_text, shown
+from crosstally.schema import Schema
 from crosstally.schema.attribute import MISSING
-from crosstally.sql.group_by import NULL, GroupBy, SqlNumbers, Tables
+from crosstally.sql.group_by import DIGITS, NULL, GroupBy, SqlNumbers, Tables
 from crosstally.sql.select_statement import (
     Select,
+    branches_of_case,
     case_name,
     condition_of_sql,
-    expressions,
+    constant,
+    exp,
     labels_in_case,
     not_missing,
     read_statement,
@@ -24,12 +30,22 @@ from crosstally.sql.select_statement import (
 )
 from crosstally.typing import Floats
 
-__all__ = ["Evaluation"]
+__all__ = ["answered"]
 
 _DEEPEST = 50  # nested brackets and operators
 _MOST_DIGITS = 15  # of ROUND: a double has no more
 _WHOLE = ("INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT")
 _FRACTIONS = ("DOUBLE", "FLOAT")  # not DECIMAL, which rounds to as many digits as it says
+_NO_CONSTANT = "{}, where a constant must stand,"
+_OPERATIONS: dict[Any, Callable[[SqlNumbers, SqlNumbers], SqlNumbers]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+}
+_COMPARISONS: dict[Any, Any] = {
+    exp.EQ: np.equal, exp.NEQ: np.not_equal, exp.LT: np.less, exp.LTE: np.less_equal, exp.GT: np.greater,
+    exp.GTE: np.greater_equal,
+}  # fmt: skip
 
 
 class Evaluation:
@@ -54,7 +70,6 @@ class Evaluation:
         return self.groups.codes[name][self.kept]
 
     def _key_name(self, node: Any) -> str | None:
-        exp = expressions()
         if isinstance(node, exp.Case):
             return case_name(node) if case_name(node) in self.groups.codes else None
         if isinstance(node, exp.Column) and isinstance(self._aliased(node), exp.Case):
@@ -73,7 +88,6 @@ class Evaluation:
 
     def _texts(self, node: Any) -> list[str | None] | None:
         """The same as SQL sees it, to whom a missing value is NULL."""
-        exp = expressions()
         if isinstance(node, exp.Coalesce) and len(node.expressions) == 1:
             inner, other = self._texts(node.this), node.expressions[0]
             if inner is not None and isinstance(other, exp.Literal):
@@ -97,7 +111,6 @@ class Evaluation:
         Labels of attributes stand as the schema has them, those of a CASE as texts or numbers do, and a text that
         COALESCE puts for NULL behind all labels, unless it is one of them.
         """
-        exp = expressions()
         if isinstance(node, exp.Coalesce) and len(node.expressions) == 1:
             inner, name = self.places(node.this), self._key_name(node.this)
             if inner is None or name is None:
@@ -118,18 +131,16 @@ class Evaluation:
 
     def _aliased(self, column: Any) -> Any:
         """What a name stands for that SELECT gave: never an attribute's own, which comes first."""
-        exp = expressions()
         names = {each.lower() for each in self.statement.schema.names}
-        for item in self.statement.items:
-            if item.name.lower() == column.name.lower() and item.name.lower() not in names:
-                return None if isinstance(item.node, exp.Column) and item.node.name == column.name else item.node
+        for name, node in self.statement.items:
+            if name.lower() == column.name.lower() and name.lower() not in names:
+                return None if isinstance(node, exp.Column) and node.name == column.name else node
         return None
 
     # SqlNumbers
 
     def numbers(self, node: Any, depth: int = 0) -> SqlNumbers:
         """The column of numbers that a tree is."""
-        exp = expressions()
         if depth > _DEEPEST:
             raise QueryError("the statement is nested too deeply")
         if isinstance(node, exp.Paren):
@@ -155,19 +166,13 @@ class Evaluation:
         return self.groups.count(self._counted(node)).take(self.kept)
 
     def _operation(self, node: Any, depth: int) -> SqlNumbers:
-        exp = expressions()
         left, right = self.numbers(node.this, depth + 1), self.numbers(node.expression, depth + 1)
-        if isinstance(node, exp.Add):
-            return left + right
-        if isinstance(node, exp.Sub):
-            return left - right
-        if isinstance(node, exp.Mul):
-            return left * right
+        if not isinstance(node, exp.Div):
+            return _OPERATIONS[type(node)](left, right)
         most = _greatest_share(node.this, node.expression)
         return left / right if most is None else (left / right).within(0.0, most)
 
     def _changed(self, node: Any, depth: int) -> SqlNumbers:
-        exp = expressions()
         inner = self.numbers(node.this, depth + 1)
         if isinstance(node, exp.Cast):
             if node.to.this.name not in (*_WHOLE, *_FRACTIONS):
@@ -183,7 +188,6 @@ class Evaluation:
 
     def _counted(self, node: Any) -> Condition | None:
         """The people that an aggregate counts: all of a group, or those with a condition."""
-        exp = expressions()
         schema = self.statement.schema
         if isinstance(node, exp.Filter) and self._counted(node.this) is None:
             return condition_of_sql(node.expression.this, schema)
@@ -207,7 +211,6 @@ class Evaluation:
 
         The sum of a whole partition is a table of the release, which knows its error better than the sum of its cells.
         """
-        exp = expressions()
         if not isinstance(node.this, exp.Sum):
             raise refused_window(node)
         keys = [self._partition_key(each) for each in node.args.get("partition_by") or []]
@@ -246,7 +249,7 @@ class Evaluation:
             raise refused("a subquery that is not one number")
         condition = None if inner.where is None else condition_of_sql(inner.where, inner.schema)
         groups = GroupBy(inner.schema, self.tables, condition, inner.sets, self.groups.level)
-        number = Evaluation(inner, groups, self.tables).numbers(inner.items[0].node)
+        number = Evaluation(inner, groups, self.tables).numbers(inner.items[0][1])
         return number.take(np.zeros(len(self.kept), np.intp))
 
     # HAVING
@@ -257,7 +260,6 @@ class Evaluation:
 
     def _truth(self, node: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """In which rows a condition is true, and in which it is false: it is neither where it compares with NULL."""
-        exp = expressions()
         if isinstance(node, exp.Paren):
             return self._truth(node.this)
         if isinstance(node, exp.Not):
@@ -275,21 +277,21 @@ class Evaluation:
             return self._truth(exp.And(this=low, expression=exp.LTE(this=node.this, expression=node.args["high"])))
         if isinstance(node, exp.EQ | exp.NEQ | exp.In) and self._texts(node.this) is not None:
             return self._one_of(node)
-        compare = {exp.EQ: np.equal, exp.NEQ: np.not_equal, exp.LT: np.less, exp.LTE: np.less_equal}
-        compare |= {exp.GT: np.greater, exp.GTE: np.greater_equal}
-        if type(node) not in compare:
+        if type(node) not in _COMPARISONS:
             raise refused(f"HAVING {shown(node.sql('duckdb'))}")
         left, right = self.numbers(node.this).value, self.numbers(node.expression).value
         known = ~(np.isnan(left) | np.isnan(right))
-        found = np.asarray(compare[type(node)](left, right))
+        found = np.asarray(_COMPARISONS[type(node)](left, right))
         return found & known, ~found & known
 
     def _one_of(self, node: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        exp = expressions()
         labels, texts = self.labels(node.this), self._texts(node.this)
         assert labels is not None
         assert texts is not None
-        wanted = {str(_literal(each)) for each in (node.expressions if isinstance(node, exp.In) else [node.expression])}
+        wanted = {
+            constant(each, _NO_CONSTANT)
+            for each in (node.expressions if isinstance(node, exp.In) else [node.expression])
+        }
         there = np.array([label in wanted for label in labels], np.bool_)
         other = ~there & ~_is_none(texts)
         return (other, there) if isinstance(node, exp.NEQ) else (there, other)
@@ -299,17 +301,8 @@ def _is_none(texts: list[str | None]) -> NDArray[np.bool_]:
     return np.array([text is None for text in texts], np.bool_)
 
 
-def _literal(node: Any) -> str:
-    exp = expressions()
-    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-        return f"-{node.this.name}"
-    if not isinstance(node, exp.Literal):
-        raise refused(f"{shown(node.sql('duckdb'))}, where a constant must stand,")
-    return str(node.name)
-
-
 def _number(node: Any) -> float:
-    number = number_of_text(_literal(node))
+    number = number_of_text(constant(node, _NO_CONSTANT))
     if number is None:
         raise QueryError(f"{shown(node.sql('duckdb'))} must be a number")
     return float(number)
@@ -323,7 +316,6 @@ def _rounded(column: Floats, digits: int) -> Floats:
 
 def _greatest_share(part: Any, whole: Any) -> float | None:
     """The most that a ratio can be where it is a part of the people over all of them, or a number of times that."""
-    exp = expressions()
     times = 1.0
     while isinstance(part, exp.Paren | exp.Cast | exp.Mul):
         factors = [each for each in (part.this, part.args.get("expression")) if isinstance(each, exp.Literal)]
@@ -345,7 +337,6 @@ def _greatest_share(part: Any, whole: Any) -> float | None:
 
 
 def _is_count(node: Any) -> bool:
-    exp = expressions()
     return isinstance(node, exp.Count | exp.CountIf | exp.Filter)
 
 
@@ -364,3 +355,69 @@ def _summed(column: Floats, parts: NDArray[np.intp]) -> Floats:
     known = ~np.isnan(column)
     sums = np.bincount(parts, np.where(known, column, 0.0))
     return np.asarray(np.where(np.bincount(parts, known) > 0, sums, np.nan)[parts], np.float64)
+
+
+# The answer
+
+
+Column = tuple[str | float | None, ...]
+
+
+def answered(text: str, schema: Schema, tables: Tables, level: float) -> dict[str, Column]:
+    """The columns of the answer to a statement, in the order selected, behind each number the ends of its interval."""
+    statement = read_statement(text, schema)
+    condition = None if statement.where is None else condition_of_sql(statement.where, schema)
+    cases = {name: branches_of_case(case, schema) for name, case in statement.cases.items()}
+    evaluation = Evaluation(statement, GroupBy(schema, tables, condition, statement.sets, level, cases), tables)
+    if statement.having is not None:
+        evaluation.kept = np.flatnonzero(evaluation.holds(statement.having))
+    columns: dict[str, Column] = {}
+    order = _order(statement, evaluation)
+    for name, node in statement.items:
+        labels = evaluation.labels(node)
+        if labels is not None:
+            _add(columns, name, tuple(labels[row] for row in order))
+        else:
+            numbers = evaluation.numbers(node).take(order)
+            _add(columns, name, _column(numbers.value))
+            if not isinstance(node, exp.Grouping | exp.Literal):  # those are exact
+                _add(columns, f"{name}_low", _column(numbers.low))
+                _add(columns, f"{name}_high", _column(numbers.high))
+    return columns
+
+
+def _add(columns: dict[str, Column], name: str, column: Column) -> None:
+    while name in columns:
+        name += "_"
+    columns[name] = column
+
+
+def _column(numbers: Floats) -> Column:
+    return tuple(round(each, DIGITS) + 0.0 if math.isfinite(each) else None for each in numbers.tolist())
+
+
+def _order(statement: Select, evaluation: Evaluation) -> NDArray[np.intp]:
+    """The rows in the order of ORDER BY, of LIMIT and OFFSET. Labels are sorted as the schema has them, NULLs last."""
+    keys: list[Floats] = []
+    for each in statement.order:
+        column = _sorted_by(each.this, statement, evaluation)
+        nothing = np.isnan(column)
+        keys += [
+            nothing != bool(each.args.get("nulls_first")),
+            np.where(nothing, 0, -column if each.args.get("desc") else column),
+        ]
+    rows = np.lexsort(keys[::-1]) if keys else np.arange(len(evaluation.kept))
+    end = None if statement.limit is None else statement.offset + statement.limit
+    return np.asarray(rows[statement.offset : end], np.intp)
+
+
+def _sorted_by(node: Any, statement: Select, evaluation: Evaluation) -> Floats:
+    if isinstance(node, exp.Literal) and node.is_int:
+        if not 1 <= int(node.name) <= len(statement.items):
+            raise QueryError(f"ORDER BY {node.name} must be one of the {len(statement.items)} columns selected")
+        _, node = statement.items[int(node.name) - 1]
+    if isinstance(node, exp.Column):
+        named = [tree for name, tree in statement.items if name.lower() == node.name.lower()]
+        node = named[0] if named else node
+    places = evaluation.places(node)
+    return np.round(evaluation.numbers(node).value, DIGITS) if places is None else places

@@ -10,6 +10,7 @@ NOT is carried down to the comparisons, and each comparison that is negated leav
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ __all__ = [
     "branches_of_case",
     "case_name",
     "condition_of_sql",
-    "expressions",
+    "constant",
+    "exp",
     "labels_in_case",
     "not_missing",
     "read_statement",
@@ -37,6 +39,9 @@ __all__ = [
     "refused_window",
 ]
 
+
+sqlglot: Any = optional("sqlglot", extra="sql")
+exp: Any = sqlglot.exp  # the classes of its trees
 
 _LONGEST = 20_000  # characters of a statement
 _MOST_SETS = 4_096  # grouping sets: CUBE over 12 attributes
@@ -75,11 +80,6 @@ _ANSWERED = (
 )
 
 
-def expressions() -> Any:
-    """The classes of sqlglot's trees."""
-    return optional("sqlglot", extra="sql").exp
-
-
 def refused(what: str) -> QueryError:
     """What is raised where a release cannot answer."""
     return QueryError(f"{what} cannot be answered from a release; {_ANSWERED}")
@@ -92,12 +92,8 @@ def refused_window(window: Any) -> QueryError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """Something selected: its tree, and the name of its column."""
-
-    node: Any
-    name: str
+Item = tuple[str, Any]
+"""Something selected: the name of its column, and its tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +140,12 @@ def case_name(case: Any) -> str:
 def _cases(tree: Any, sets: Sequence[Sequence[str]]) -> dict[str, Any]:
     """The CASEs among the keys, by their names."""
     keys = {name for names in sets for name in names}
-    found = {case_name(case): case for case in tree.find_all(expressions().Case)}
+    found = {case_name(case): case for case in tree.find_all(exp.Case)}
     return {name: case for name, case in found.items() if name in keys}
 
 
 def read_statement(given: str | Any, schema: Schema) -> Select:
     """The statement, from its text or its tree."""
-    exp = expressions()
     tree = _parsed(given) if isinstance(given, str) else given
     if not isinstance(tree, exp.Select):
         raise refused(f"a statement other than one SELECT ({type(tree).__name__})")
@@ -176,7 +171,6 @@ def read_statement(given: str | Any, schema: Schema) -> Select:
 
 def _check_understood(tree: Any) -> None:
     """Raise unless every class and every argument of the tree is among those that are understood."""
-    exp = expressions()
     for node, argument in not_understood(tree, _UNDERSTOOD):
         window = node if isinstance(node, exp.Window) else node.find_ancestor(exp.Window)
         if window is not None:
@@ -192,7 +186,6 @@ def _check_understood(tree: Any) -> None:
 
 def _check_table(tree: Any) -> None:
     """Raise unless there is one table after FROM, and names before a point are its own."""
-    exp = expressions()
     source = tree.args.get("from_")
     if source is None or not isinstance(source.this, exp.Table) or not isinstance(source.this.this, exp.Identifier):
         raise refused("a SELECT without one table after FROM")
@@ -203,7 +196,6 @@ def _check_table(tree: Any) -> None:
 
 
 def _parsed(text: str) -> Any:
-    sqlglot = optional("sqlglot", extra="sql")
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise QueryError(f"a statement must be a text of at most {_LONGEST:,} characters")
     try:
@@ -224,26 +216,25 @@ def _parsed(text: str) -> Any:
 
 
 def _item(node: Any) -> Item:
-    exp = expressions()
     if isinstance(node, exp.Alias):
-        return Item(node.this, node.alias)
+        return node.alias, node.this
     if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-        return Item(node, node.name)
+        return node.name, node
     if isinstance(node, exp.Star | exp.Column):
         raise refused("SELECT * (there are no rows)")
-    return Item(node, "count" if isinstance(node, exp.Count) else re.sub(r"\s+", " ", node.sql("duckdb")))
+    return "count" if isinstance(node, exp.Count) else re.sub(r"\s+", " ", node.sql("duckdb")), node
 
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     """Items whose names differ: a second one of the same name gets a number."""
     taken: set[str] = set()
     out = []
-    for item in items:
-        name, number = item.name, 1
+    for given, node in items:
+        name, number = given, 1
         while name in taken:
-            name, number = f"{item.name}_{number}", number + 1
+            name, number = f"{given}_{number}", number + 1
         taken.add(name)
-        out.append(Item(item.node, name))
+        out.append((name, node))
     return tuple(out)
 
 
@@ -261,54 +252,43 @@ def _whole(node: Any) -> int | None:
 
 def _sets(group: Any, items: Sequence[Item], schema: Schema) -> tuple[tuple[str, ...], ...]:
     """The grouping sets: of several parts every combination, as SQL has it."""
-    exp = expressions()
     if group.args.get("all"):
-        keys = [item.node for item in items if isinstance(item.node, exp.Column | exp.Case)]
-        return (tuple(name for node in keys for name in _names(node, items, schema)),)
+        keys = [tree for _, tree in items if isinstance(tree, exp.Column | exp.Case)]
+        return (tuple(name for tree in keys for name in _names(tree, items, schema)),)
     parts = []
     for node in group.expressions:
         parts.append(_part(node, items, schema))
-        if _number_of(parts) > _MOST_SETS:
+        if math.prod(map(len, parts)) > _MOST_SETS:
             raise QueryError(f"GROUP BY must come to at most {_MOST_SETS:,} grouping sets; ask in several statements")
     return tuple(tuple(dict.fromkeys(name for part in sets for name in part)) for sets in product(*parts))
 
 
-def _number_of(parts: Sequence[Sequence[object]]) -> int:
-    number = 1
-    for part in parts:
-        number *= len(part)
-    return number
-
-
 def _part(node: Any, items: Sequence[Item], schema: Schema) -> list[tuple[str, ...]]:
-    exp = expressions()
-    if isinstance(node, exp.Rollup):
-        levels = [_names(each, items, schema) for each in node.expressions]
-        return [sum(levels[:number], ()) for number in range(len(levels), -1, -1)]
+    if isinstance(node, exp.GroupingSets):
+        return [names for each in node.expressions for names in _part(each, items, schema)]
+    if not isinstance(node, exp.Rollup | exp.Cube):
+        return [_names(node, items, schema)]
+    levels = [_names(each, items, schema) for each in node.expressions]
     if isinstance(node, exp.Cube):
-        levels = [_names(each, items, schema) for each in node.expressions]
         if 2 ** len(levels) > _MOST_SETS:
             raise QueryError(f"CUBE must come to at most {_MOST_SETS:,} grouping sets; name fewer attributes")
         return [
             sum((each for each, taken in zip(levels, chosen, strict=True) if taken), ())
             for chosen in product((True, False), repeat=len(levels))
         ]
-    if isinstance(node, exp.GroupingSets):
-        return [names for each in node.expressions for names in _part(each, items, schema)]
-    return [_names(node, items, schema)]
+    return [sum(levels[:number], ()) for number in range(len(levels), -1, -1)]
 
 
 def _names(node: Any, items: Sequence[Item], schema: Schema) -> tuple[str, ...]:
     """The keys of an element: a column or CASE, the name or number of a selected one, or several in brackets."""
-    exp = expressions()
     if isinstance(node, exp.Tuple):
         return tuple(name for each in node.expressions for name in _names(each, items, schema))
     if isinstance(node, exp.Paren):
         return _names(node.this, items, schema)
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(items):
-        node = items[int(node.name) - 1].node
+        _, node = items[int(node.name) - 1]
     if isinstance(node, exp.Column):
-        aliased = [item.node for item in items if item.name.lower() == node.name.lower()]
+        aliased = [tree for name, tree in items if name.lower() == node.name.lower()]
         named = any(name.lower() == node.name.lower() for name in schema.names)
         if aliased and not named and isinstance(aliased[0], exp.Column | exp.Case):
             node = aliased[0]
@@ -328,7 +308,6 @@ _FALSE: Condition = Or(())
 
 def condition_of_sql(node: Any, schema: Schema, *, negated: bool = False) -> Condition:
     """The condition that a tree of SQL is, or its opposite."""
-    exp = expressions()
     if isinstance(node, exp.Paren):
         return condition_of_sql(node.this, schema, negated=negated)
     if isinstance(node, exp.Not):
@@ -364,7 +343,6 @@ def branches_of_case(case: Any, schema: Schema) -> dict[str | None, Condition]:
     A branch is taken where its condition is true and none before it was; that one was not true because a value is
     missing does not matter here, so the opposite is that of sets.
     """
-    exp = expressions()
     labels = [node for node in labels_in_case(case) if _label(node) is not None]
     if len({node.is_string for node in labels}) > 1:
         raise QueryError(f"{shown(case.sql('duckdb'))} must give texts alone, or numbers alone")
@@ -386,7 +364,7 @@ def labels_in_case(case: Any) -> list[Any]:
 
 
 def _label(node: Any) -> str | None:
-    return None if node is None or isinstance(node, expressions().Null) else _constant(node)
+    return None if node is None or isinstance(node, exp.Null) else constant(node)
 
 
 def _leaf(node: Any, schema: Schema, negated: bool) -> Condition:
@@ -399,55 +377,50 @@ def _leaf(node: Any, schema: Schema, negated: bool) -> Condition:
 
 def _comparison(node: Any, schema: Schema) -> tuple[str, Condition]:
     """A comparison of one attribute with constants."""
-    exp = expressions()
-    if isinstance(node, exp.In):
-        name = attribute_of(_column(node.this), schema)
-        return name, OneOf(name, tuple(_constant(each) for each in node.expressions))
-    if isinstance(node, exp.Between):
-        name = attribute_of(_column(node.this), schema)
-        return name, Range(name, _number(node.args["low"]), _number(node.args["high"]), with_high=True)
-    if isinstance(node, exp.Like | exp.ILike):
-        name = attribute_of(_column(node.this), schema)
-        return name, _like(name, _constant(node.expression), schema, ignoring_case=isinstance(node, exp.ILike))
     if isinstance(node, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
         return _ordered(node, schema)
-    raise refused(f"the condition {shown(node.sql('duckdb'))}")
+    if not isinstance(node, exp.In | exp.Between | exp.Like | exp.ILike):
+        raise refused(f"the condition {shown(node.sql('duckdb'))}")
+    name = attribute_of(_column(node.this), schema)
+    if isinstance(node, exp.In):
+        return name, OneOf(name, tuple(constant(each) for each in node.expressions))
+    if isinstance(node, exp.Between):
+        return name, Range(name, _number(node.args["low"]), _number(node.args["high"]), with_high=True)
+    return name, _like(name, constant(node.expression), schema, ignoring_case=isinstance(node, exp.ILike))
 
 
 def _ordered(node: Any, schema: Schema) -> tuple[str, Condition]:
-    exp = expressions()
-    column, constant, less = node.this, node.expression, isinstance(node, exp.LT | exp.LTE)
+    column, other, less = node.this, node.expression, isinstance(node, exp.LT | exp.LTE)
     if not isinstance(column, exp.Column):
-        column, constant, less = constant, column, not less
+        column, other, less = other, column, not less
     name = attribute_of(_column(column), schema)
     if isinstance(node, exp.EQ):
-        return name, OneOf(name, (_constant(constant),))
+        return name, OneOf(name, (constant(other),))
     closed = isinstance(node, exp.LTE | exp.GTE)
     if less:
-        return name, Range(name, None, _number(constant), with_high=closed)
-    return name, Range(name, _number(constant), None, with_low=closed)
+        return name, Range(name, None, _number(other), with_high=closed)
+    return name, Range(name, _number(other), None, with_low=closed)
 
 
 def _column(node: Any) -> Any:
-    if not isinstance(node, expressions().Column):
+    if not isinstance(node, exp.Column):
         raise refused(f"a condition on {shown(node.sql('duckdb'))}, which is no attribute,")
     return node
 
 
-def _constant(node: Any) -> str:
-    """A text or a number, as text: labels are compared by their canonical text."""
-    exp = expressions()
+def constant(node: Any, otherwise: str = "a comparison with {}, which is no constant,") -> str:
+    """A text or a number, as text: labels are compared by their canonical text. Other trees are refused in words."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return f"-{node.this.name}"
     if isinstance(node, exp.Boolean):
         return "true" if node.this else "false"
     if not isinstance(node, exp.Literal):
-        raise refused(f"a comparison with {shown(node.sql('duckdb'))}, which is no constant,")
+        raise refused(otherwise.format(shown(node.sql("duckdb"))))
     return str(node.name)
 
 
 def _number(node: Any) -> Decimal:
-    number = number_of_text(_constant(node))
+    number = number_of_text(constant(node))
     if number is None:
         raise QueryError(f"bounds must be numbers, got {shown(node.sql('duckdb'))}; compare labels with = or IN")
     return number

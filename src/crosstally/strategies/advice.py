@@ -1,7 +1,7 @@
 """What would change a plan's error most, and by how much: each alternative is planned, not guessed.
 
 docs/concepts/advice.md lists every kind of advice. The error is compared in the tables over the most attributes whose
-error is known beforehand, beside a typical cell of each plan: merging values makes cells larger as well.
+error is known beforehand, beside an average count of each plan: merging values makes cells larger as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FEW_VALUES, _LEAST_MERGED = 10, 6
 """Values are merged into half as many, and no more than ten, which can still be read at a glance; attributes with fewer
 than six are left as they are."""
 _MOST_MERGED = 5  # attributes at once: merging is work for the steward
-_WORTH_SAYING = 1.05  # times less error; below nobody would notice
+_WORTH_SAYING = 1.05  # the error is divided by it; below nobody would notice
 _SAME_CELLS = 0.01  # a smaller change of the mean size of cells is not said: it does not show in two digits
 _MOST_NAMED = 6  # tables that still fit a command
 
@@ -85,7 +85,7 @@ class Advice:
 
     @property
     def times(self) -> float:
-        """How many times smaller the error is, beside a typical cell; infinite where it was not known beforehand."""
+        """How many times smaller the error is, beside an average count; infinite where it was not known beforehand."""
         if not self.before.known:
             return math.inf
         return self.before.error * self.before.cells / (self.after.error * self.after.cells)
@@ -93,14 +93,24 @@ class Advice:
     def __str__(self) -> str:
         if not self.before.known:
             return f"{self.alternative.change}: {self.after.figure}, known beforehand"
-        times = f"{self.times:,.0f}" if self.times >= 10 else f"{self.times:.1f}"
         larger = self.before.cells / self.after.cells
         size = f"{larger:,.0f}" if larger >= 10 else f"{larger:.2g}"
         if self.after.verdict is None and abs(larger - 1) > _SAME_CELLS:
             # Without rows errors are counts: these may hardly change while cells, and what they are beside, do.
-            relative = f"{times} times less error relative to cells, which become {size} times as large"
+            relative = f"{_less(self.times)} relative to cells, which become {size} times as large"
             return f"{self.alternative.change}: {relative}; {self.before.within} becomes {self.after.figure}"
-        return f"{self.alternative.change}: {times} times less error, {self.after.figure}"
+        return f"{self.alternative.change}: {_less(self.times)}, {self.after.figure}"
+
+
+def _less(times: float) -> str:
+    """How much smaller an error is that is divided by this.
+
+    >>> _less(2.01), _less(1.3), _less(173.4)
+    ('half the error', '23% less error', '1/173 of the error')
+    """
+    if times >= 10:
+        return f"1/{times:,.0f} of the error"
+    return "half the error" if f"{times:.1f}" == "2.0" else f"{1 - 1 / times:.0%} less error"
 
 
 def advised(found: Comparison, again: Callable[[Alternative], Comparison]) -> tuple[Advice, ...]:

@@ -1,4 +1,4 @@
-"""The errors of a plan in words: how far counts will be from the true ones, beside a typical cell of such tables."""
+"""The errors of a plan in words: how far counts will be from the true ones, beside an average count of such tables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ExpectedError:
 
     ``error`` is the RMS error of their counts before negative ones are corrected; NaN where they are predicted, so that
     it is not known beforehand. ``cells`` is their mean number of cells, ``rows`` about how many rows there are, if
-    that is known. A typical cell has the rows divided by the cells. The error of a release, after inference and with
+    that is known. An average count is the rows divided by the cells. The error of a release, after inference and with
     what is not worth its noise left out, is likely between ``at_best`` and ``likely``; NaN where that cannot be told.
 
     >>> print(ExpectedError(2, error=30, cells=20, rows=50_000))
-    Tables over two attributes will be within 1.2% of a typical cell (± 30 of 2,500 rows): good.
+    Tables over two attributes: typical error ±30 per count (1.2% of an average count): good.
     >>> print(ExpectedError(2, error=30, cells=20))
-    Tables over two attributes will have an error of ± 30 per count: good from 3,700 rows on, mostly noise below 600.
+    Tables over two attributes: typical error ±30 per count: good from 3,700 rows on, mostly noise below 600.
     """
 
     order: int
@@ -47,7 +47,7 @@ class ExpectedError:
 
     @property
     def share(self) -> float:
-        """The error as a share of a typical cell; NaN where rows or error are not known."""
+        """The error as a share of an average count; NaN where rows or error are not known."""
         return self.error * self.cells / self.rows if self.rows else math.nan
 
     @property
@@ -63,14 +63,14 @@ class ExpectedError:
     @property
     def within(self) -> str:
         """The error in rows."""
-        return f"± {_count(self.error)}"
+        return f"±{_count(self.error)}"
 
     @property
     def figure(self) -> str:
         """The error in a few words."""
         if self.verdict is None:
             return f"{self.within}, {Reliability.GOOD} from {self._rows_for(Reliability.GOOD):,} rows on"
-        return f"{_percent(self.share)} of a typical cell, {self.verdict}"
+        return f"{_percent(self.share)} of an average count, {self.verdict}"
 
     def __str__(self) -> str:
         tables = f"{self.tables[0].upper()}{self.tables[1:]}"
@@ -82,15 +82,14 @@ class ExpectedError:
         if self.verdict is None:
             good, noise = (self._rows_for(verdict) for verdict in (Reliability.GOOD, Reliability.POOR))
             return (
-                f"{tables} will have an error of {within} per count: {Reliability.GOOD} from {good:,} rows on, "
+                f"{tables}: typical error {within} per count: {Reliability.GOOD} from {good:,} rows on, "
                 f"{Reliability.NOISE} below {noise:,}."
             )
         assert self.rows
-        typical = f"{_count(self.rows / self.cells)} rows"
-        share = f"within {_percent(self.share)} of a typical cell ({within} of {typical})"
-        said = f"{tables} will be {share}: {self.verdict}."
+        share = f"typical error {within} per count ({_percent(self.share)} of an average count)"
+        said = f"{tables}: {share}: {self.verdict}."
         if self.verdict is Reliability.NOISE:
-            said = f"At this budget {self.tables} are {self.verdict}: {within} in a typical cell of {typical}."
+            said = f"At this budget {self.tables} are {self.verdict}: {share}."
         better = self.verdict is not Reliability.GOOD and self.at_best < _WORTH_SAYING * self.error
         if better or self.at_best > self.error:  # the latter where larger tables get a part of the budget
             return f"{said} That is before inference, if all are measured; a release is likely {self._likely_figure}."
@@ -104,7 +103,7 @@ class ExpectedError:
         best, share = (error * self.cells / self.rows for error in (self.at_best, self.likely))
         words = list(dict.fromkeys(str(reliability_of(each)) for each in (best, share)))
         return (
-            f"within {_percent(best)} to {_percent(share)} (± {_count(self.at_best)} to {_count(self.likely)}): "
+            f"within {_percent(best)} to {_percent(share)} (±{_count(self.at_best)} to {_count(self.likely)}): "
             f"{' to '.join(words)}"
         )
 
@@ -148,5 +147,5 @@ def _percent(share: float) -> str:
 
 
 def _count(number: float) -> str:
-    """A count to three digits or to the whole."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+    """A count to two digits or to the whole."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

@@ -21,7 +21,7 @@ tables that contradict each other settle.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crosstally.analysis.associations import mutual_informations
 from crosstally.answers.marginal import Marginal
 from crosstally.checks import optional
 from crosstally.errors import QueryError
@@ -42,11 +43,11 @@ __all__ = [
     "SyntheticData",
     "Tables",
     "Wanted",
+    "batches",
     "distances",
     "drawing_order",
     "drawn",
     "fitted",
-    "mutual_information",
     "narrowness",
     "sampled_rows",
     "whole",
@@ -60,12 +61,8 @@ _COPIED = 0.5
 """How often a row that moves becomes a copy: PrivSyn's half."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
-    """A table that rows should have: its attributes by position, and its counts, which add up to the rows."""
-
-    axes: tuple[int, ...]
-    counts: Floats
+Wanted = tuple[tuple[int, ...], Floats]
+"""A table that rows should have: its attributes by position, and its counts, which add up to the rows."""
 
 
 def whole(counts: Floats, total: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -135,22 +132,23 @@ def fitted(
 
 def _cells(codes: NDArray[np.int32], table: Wanted) -> NDArray[np.intp]:
     """The cell of each row, by its number."""
-    return np.asarray(np.ravel_multi_index(tuple(codes[:, axis] for axis in table.axes), table.counts.shape))
+    axes, counts = table
+    return np.asarray(np.ravel_multi_index(tuple(codes[:, axis] for axis in axes), counts.shape))
 
 
 def _distance(codes: NDArray[np.int32], tables: Sequence[Wanted]) -> float:
     """The sum of all differences."""
-    held = (np.bincount(_cells(codes, table), minlength=table.counts.size) for table in tables)
-    return sum(float(np.abs(each - table.counts.ravel()).sum()) for each, table in zip(held, tables, strict=True))
+    held = (np.bincount(_cells(codes, table), minlength=table[1].size) for table in tables)
+    return sum(float(np.abs(each - counts.ravel()).sum()) for each, (_, counts) in zip(held, tables, strict=True))
 
 
 def _move(codes: NDArray[np.int32], table: Wanted, step: float, random: np.random.Generator) -> None:
-    shape, axes = table.counts.shape, list(table.axes)
+    axes, counts = table
     cells = _cells(codes, table)
-    held = np.bincount(cells, minlength=table.counts.size)
-    lacking = step * (table.counts.ravel() - held)
+    held = np.bincount(cells, minlength=counts.size)
+    lacking = step * (counts.ravel() - held)
     given = _rounded(np.maximum(-lacking, 0.0), random)
-    taken = np.repeat(np.arange(table.counts.size), _rounded(np.maximum(lacking, 0.0), random))
+    taken = np.repeat(np.arange(counts.size), _rounded(np.maximum(lacking, 0.0), random))
     if not len(taken) or not given.any():
         return
     order = random.permutation(len(codes))
@@ -163,7 +161,7 @@ def _move(codes: NDArray[np.int32], table: Wanted, step: float, random: np.rando
     copied = (random.random(number) < _COPIED) & (held[taken] > 0)
     models = order[starts[taken[copied]] + (random.random(int(copied.sum())) * held[taken[copied]]).astype(np.intp)]
     codes[movers[copied]] = codes[models]
-    for axis, values in zip(axes, np.unravel_index(taken, shape), strict=True):
+    for axis, values in zip(axes, np.unravel_index(taken, counts.shape), strict=True):
         codes[movers, axis] = values
 
 
@@ -173,21 +171,6 @@ def _rounded(numbers: Floats, random: np.random.Generator) -> NDArray[np.int64]:
 
 
 # Synthetic data
-
-
-def mutual_information(table: Floats) -> float:
-    """How much, in natural units, one attribute of a table of two says about the other; 0 for a table of nobody.
-
-    >>> round(mutual_information(np.array([[5.0, 0.0], [0.0, 5.0]])), 6), mutual_information(np.ones((2, 3)))
-    (0.693147, 0.0)
-    """
-    p = np.maximum(table, 0.0)
-    if not p.sum() > 0:
-        return 0.0
-    p = p / p.sum()
-    expected = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
-    held = p > 0
-    return max(0.0, float((p[held] * np.log(p[held] / expected[held])).sum()))
 
 
 def drawing_order(number: int, links: Mapping[tuple[int, int], float]) -> Sequence[tuple[int, int | None]]:
@@ -349,9 +332,10 @@ def sampled_rows(
         raise QueryError(f"rows times attributes must be at most {_MOST_CODES:,}, got {rows * len(schema.names):,}")
     random, position = np.random.default_rng(seed), schema.positions
     fits = [names for names in wanted if len(names) >= 2 and math.prod(schema.sizes(names)) <= _LARGEST_TABLE]
-    answers = _answered(schema, tables, [*((name,) for name in schema.names), *dict.fromkeys(fits)])
+    asked = batches(schema, [*((name,) for name in schema.names), *dict.fromkeys(fits)])
+    answers = {names: answer for batch in asked for names, answer in zip(batch, tables(batch), strict=True)}
     pairs = {names: answers[names].values for names in answers if len(names) == 2}
-    links = {names: mutual_information(values) for names, values in pairs.items()}
+    links = {names: max(0.0, float(mutual_informations(values[None])[0])) for names, values in pairs.items()}
     if len(answers) > _MOST_TABLES:
         strongest = sorted(links, key=lambda names: -links[names])[:_MOST_TABLES]
         answers = {names: answers[names] for names in answers if len(names) == 1 or names in set(strongest)}
@@ -359,7 +343,7 @@ def sampled_rows(
     along = {(position[a], position[b]): values for (a, b), values in pairs.items()}
     codes = drawn(order, [answers[name,].values for name in schema.names], along, rows, random)
     fitting = [
-        Wanted(tuple(position[name] for name in names), _scaled(answer.values, rows))
+        (tuple(position[name] for name in names), _scaled(answer.values, rows))
         for names, answer in answers.items()
         if answer.values.sum() > 0
     ]
@@ -372,20 +356,19 @@ def _scaled(values: Floats, rows: int) -> Floats:
     return np.asarray(kept * (rows / kept.sum()))
 
 
-def _answered(schema: Schema, tables: Tables, wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], Marginal]:
-    """The tables, asked for in batches."""
-    out: dict[tuple[str, ...], Marginal] = {}
+def batches(schema: Schema, tables: Iterable[tuple[str, ...]], most: int = _BATCH) -> Iterator[list[tuple[str, ...]]]:
+    """The tables in their order, as many at once as have at most so many cells together; a larger one comes alone."""
     batch: list[tuple[str, ...]] = []
     cells = 0
-    for names in (*wanted, None):
-        size = 0 if names is None else math.prod(schema.sizes(names))
-        if batch and (names is None or cells + size > _BATCH):
-            out.update(zip(batch, tables(batch), strict=True))
+    for names in tables:
+        size = math.prod(schema.sizes(names))
+        if batch and cells + size > most:
+            yield batch
             batch, cells = [], 0
-        if names is not None:
-            batch.append(names)
-            cells += size
-    return out
+        batch.append(names)
+        cells += size
+    if batch:
+        yield batch
 
 
 def distances(

@@ -18,7 +18,7 @@ from crosstally.browser.explorer.grid import grid as laid_out
 from crosstally.browser.explorer.pictures import chart_of
 from crosstally.browser.explorer.view import Chart, Order, Show, TableView, read_view
 from crosstally.releases import Release
-from crosstally.reliability import SIGNS
+from crosstally.reliability import PUBLISHED, SIGNS
 from crosstally.schema import Attribute, Schema
 from hostile_labels import MANY
 from web_clients import HOSTILE, client_of, hostile, measured, serving, wide
@@ -110,7 +110,7 @@ def grid(counts: Marginal, view: TableView) -> Grid:
 
 def values(view: TableView) -> list[list[float]]:
     found = grid(counted().marginal(*view.attributes), view)
-    return [[round(cell.value, 6) for cell in row.cells] for row in found.rows]
+    return np.round(found.values, 6).tolist()
 
 
 def test_shares_orders_and_the_largest_rows() -> None:
@@ -130,7 +130,7 @@ def test_shares_orders_and_the_largest_rows() -> None:
 def test_signs_follow_the_coefficient_of_variation() -> None:
     """The standard error is 3, so 10 has 30%, 20 has 15%, 0 has none that is finite."""
     found = grid(counted().marginal("age", "sex"), TableView(("age",), ("sex",)))
-    signs = [[SIGNS[cell.reliability] for cell in row.cells] for row in found.rows]
+    signs = [[SIGNS[PUBLISHED[place]] for place in row] for row in found.classes.tolist()]
     assert signs == [["E", ""], ["", "F"], ["", ""]]
 
 
@@ -142,7 +142,7 @@ def test_every_kind_of_error_has_its_words() -> None:
 def test_several_attributes_on_both_sides(release: Release) -> None:
     found = grid(release.marginal("sex", "value", "âge"), TableView(("sex",), ("value", "âge")))
     assert [[span for _, span in line] for line in found.heads] == [[4, 4, 4, 4], [1] * 16]
-    assert [row.labels for row in found.rows] == [("Female",), ("Male",)]
+    assert found.row_labels == [("Female",), ("Male",)]
 
 
 def test_numbers_in_words() -> None:

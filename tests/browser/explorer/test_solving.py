@@ -15,7 +15,7 @@ import pytest
 
 import released
 from crosstally.browser.explorer import solver as solving
-from crosstally.browser.explorer.answering import Meter, ReleaseFile, TooDearError, opened, price, solved
+from crosstally.browser.explorer.answering import ReleaseFile, TooDearError, metered, opened, price, solved
 from crosstally.browser.explorer.api import Stream
 from crosstally.browser.explorer.solver import BusyError, EndedError, Solver, TooMuchError, UnforeseenError, Worker
 from crosstally.errors import QueryError, ReleaseError
@@ -54,11 +54,10 @@ def test_what_tables_cost() -> None:
 
 def test_a_statement_pays_for_all_its_tables_together() -> None:
     release = sized(40)  # 64,000 cells of three, modelled: 1,600,000, and 576,000 for their labels
-    meter = Meter(release)
-    meter.spent = 5_000_000 - 2_176_001
-    meter([("c", "b", "a")], None)
+    tables = metered(release, 5_000_000 - 2_176_001)
+    tables([("c", "b", "a")], None)
     with pytest.raises(TooDearError, match="costs 5,000,099, at most 5,000,000 is answered"):
-        meter([()], None)
+        tables([()], None)
 
 
 def test_what_costs_too_much_is_refused_in_every_form() -> None:

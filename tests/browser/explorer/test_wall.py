@@ -34,12 +34,12 @@ sys.exit(main(["serve", sys.argv[1], "--port", str(port)]))
 
 SOLVE = """
 import sys
-from crosstally.browser.explorer.answering import opened, solved, sql_text
+from crosstally.browser.explorer.answering import opened, solved, sql_bytes
 from crosstally.releases import open_release
 
 release = open_release(sys.argv[1])
 solved(release, ("sex", "value"), "", 0.95)
-sql_text(release, "SELECT count(*) FROM people", "json", 0.95)
+sql_bytes(release, "SELECT count(*) FROM people", "json", 0.95)
 print(*sorted(sys.modules))
 """
 

@@ -79,9 +79,9 @@ def test_every_link_leads_to_the_error_that_it_promises(client: TestClient) -> N
     links = re.findall(r'<li>([^<]*)\. <a href="(/\?[^"]+)"', page)
     assert len(links) == 3  # tables, values, budget; a delta does not help with three attributes
     for sentence, link in links:
-        figure = re.search(r"less error, (\S+) of a typical cell", sentence)
+        figure = re.search(r"error, (\S+) of an average count", sentence)
         assert figure
-        assert f"within {figure[1]} of a typical cell" in words(client.get(html.unescape(link)).text), sentence
+        assert f"({figure[1]} of an average count)" in words(client.get(html.unescape(link)).text), sentence
 
 
 def test_more_rows_and_fewer_values_make_the_error_smaller_beside_them(client: TestClient) -> None:

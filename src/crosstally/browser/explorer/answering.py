@@ -20,14 +20,15 @@ from crosstally.answers.marginal import USUAL_LEVEL, Marginal
 from crosstally.answers.uncertainty import Bounds, LinearLaw
 from crosstally.browser.explorer.solver import PLACES, Worker
 from crosstally.errors import PlanError, ReleaseError
-from crosstally.exports.csv_table import columns_csv, columns_json
+from crosstally.exports.csv_table import sql_file
 from crosstally.query.question import Question, Where
 from crosstally.releases import Release, open_release
 from crosstally.sql import answer_sql
+from crosstally.sql.group_by import Tables
 from crosstally.typing import Floats
 
 __all__ = [
-    "LARGE", "MOST", "Meter", "ReleaseFile", "TooDearError", "opened", "price", "solved", "sql_text", "table_bytes",
+    "LARGE", "MOST", "ReleaseFile", "TooDearError", "metered", "opened", "price", "solved", "sql_bytes", "table_bytes",
     "workers",
 ]  # fmt: skip
 
@@ -87,20 +88,21 @@ def _is_modelled(release: Release, names: Sequence[str]) -> bool:
     return release.estimate.groups is not None or bool(release.estimate.covered(list(combinations(names, 2))).all())
 
 
-@dataclass(slots=True)
-class Meter:
-    """Answers tables of a release for SQL so long as all of them together stay below the highest cost."""
+def metered(release: Release, spent: int = 0) -> Tables:
+    """Answers tables of a release for SQL so long as all of them together stay below the highest cost.
 
-    release: Release
-    spent: int = 0
+    They are refused before they are computed where they cost too much.
+    """
 
-    def __call__(self, tables: Sequence[tuple[str, ...]], where: Question | None) -> list[Marginal]:
-        """The tables; refused before they are computed where they cost too much."""
-        read = None if where is None else Where.of(where, self.release.schema)
-        self.spent += price(self.release, tables, read, labels=True)
-        if self.spent > MOST:
-            raise TooDearError.of(self.spent)
-        return self.release.marginals(tables, where=where)
+    def tables(wanted: Sequence[tuple[str, ...]], where: Question | None) -> list[Marginal]:
+        nonlocal spent
+        read = None if where is None else Where.of(where, release.schema)
+        spent += price(release, wanted, read, labels=True)
+        if spent > MOST:
+            raise TooDearError.of(spent)
+        return release.marginals(wanted, where=where)
+
+    return tables
 
 
 # What is solved
@@ -179,14 +181,11 @@ def _computed(table: Marginal, level: float) -> Marginal:
     return replace(table, uncertainty=Bounds(ends=ends, error=_At(own.std_error, {})))
 
 
-def sql_text(source: ReleaseFile | Release, statement: str, name: str, level: float) -> str:
-    """The answer to a statement as a text; every table that it needs is priced before it is computed."""
+def sql_bytes(source: ReleaseFile | Release, statement: str, name: str, level: float) -> bytes:
+    """The answer to a statement as a file; every table that it needs is priced before it is computed."""
     release = opened(source)
     caption = str(release.statement)
-    answer = answer_sql(statement, release.schema, Meter(release), level=level, caption=caption)
-    if name == "csv":
-        return columns_csv(answer.columns)
-    return columns_json(answer.columns, {"level": level, "source": caption})
+    return sql_file(answer_sql(statement, release.schema, metered(release), level=level, caption=caption), name)
 
 
 def table_bytes(found: tuple[Marginal, Marginal]) -> int:

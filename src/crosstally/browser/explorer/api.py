@@ -19,14 +19,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
 from crosstally.browser.common.site import texts_of
-from crosstally.browser.explorer.answering import MOST, sql_text
+from crosstally.browser.explorer.answering import MOST, sql_bytes
 from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
-from crosstally.browser.explorer.view import read_level
+from crosstally.browser.explorer.view import condition_of, read_level
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.exports.formats import Format, Written, written
 from crosstally.exports.json_tables import codes_of, json_stat_metadata, measure_name
-from crosstally.query.question import cells_in_words
 from crosstally.schema import Attribute, Schema
 
 __all__ = ["PREFIX", "Stream", "router"]
@@ -92,7 +91,7 @@ class _Answers:
         tag = served.tag("metadata")
         if _known(request, tag):
             return _unchanged(tag)
-        found = json_stat_metadata(served.release.schema, label=_title(served), source=_source(served))
+        found = json_stat_metadata(served.release.schema, label=served.title, source=_source(served))
         return JSONResponse(found, headers=_kept(tag))
 
     def data(self, request: Request, table: str) -> Response:
@@ -115,8 +114,8 @@ class _Answers:
         if _known(request, tag):
             return _unchanged(tag)
 
-        work = partial(sql_text, self.served.source, statement, name, level)
-        body = self.served.run(("sql", statement, name, level), work, lambda found: 2 * len(found), "sql")
+        work = partial(sql_bytes, self.served.source, statement, name, level)
+        body = self.served.run(("sql", statement, name, level), work, len, "sql")
         return Response(body, media_type=_SQL_TYPES[name], headers=_kept(tag))
 
 
@@ -136,7 +135,7 @@ def file_response(
     tag = served.tag("data", *names, "", condition, name, str(level), *(f"{k}={v}" for k, v in regrouping.pairs()))
     if _known(request, tag):
         return _unchanged(tag)
-    marginal = served.table(names, condition, level, kind, regrouping)
+    marginal, _ = served.tables(names, condition, level, kind, regrouping)
     cells = marginal.values.size
     asked = Written(marginal, level, whole=served.release.schema)
     file = f"{'-'.join([served.name, *names])[:80]}.{kind.ending}"
@@ -185,7 +184,7 @@ def read_selection(
 ) -> tuple[tuple[str, ...], str, Regrouping, dict[str, str]]:
     """The attributes of a table in the order named, the condition, values put together, and other parameters."""
     names: list[str] = []
-    parts: list[str] = []
+    chosen: list[tuple[Attribute, list[bool]]] = []
     regrouped: list[tuple[str, str]] = []
     options: dict[str, str] = {}
     measure = measure_name(schema.names)
@@ -204,15 +203,10 @@ def read_selection(
             continue
         schema.check([*names, name])
         names.append(name)
-        chosen = _chosen(schema[name], value)
-        if not all(chosen):
-            parts.append(cells_in_words(schema[name], [int(each) for each in chosen]))
-    where = options.get("where", "").strip()
-    if where:
-        parts.append(f"({where})" if parts else where)
+        chosen.append((schema[name], _chosen(schema[name], value)))
     regrouping = read_regrouping(regrouped, schema)
     regrouping.check(names)
-    return tuple(names), " and ".join(parts), regrouping, options
+    return tuple(names), condition_of(chosen, options.get("where", "").strip()), regrouping, options
 
 
 def _chosen(attribute: Attribute, given: str) -> list[bool]:
@@ -252,11 +246,6 @@ def _check_table(served: Served, table: str) -> None:
 # What is said about the table
 
 
-def _title(served: Served) -> str:
-    about = served.release.schema.about
-    return about.title if about is not None and about.title else served.name
-
-
 def _source(served: Served) -> str:
     return str(served.release.statement)
 
@@ -266,7 +255,7 @@ def _table(served: Served) -> dict[str, Any]:
     return {
         "type": "Table",
         "id": served.name,
-        "label": _title(served),
+        "label": served.title,
         "description": " ".join(served.release.statement.plain(served.release.schema)),
         "source": _source(served),
         "variableNames": list(served.release.schema.names),
@@ -344,7 +333,7 @@ def _sql_parameters() -> list[dict[str, Any]]:
 
 def document(served: Served, openapi: dict[str, Any]) -> str:
     """The OpenAPI document, with the title of this release and the name of its table."""
-    openapi["info"]["title"] = f"crosstally: {_title(served)}"
+    openapi["info"]["title"] = f"crosstally: {served.title}"
     for path in openapi["paths"].values():
         for parameter in path["get"].get("parameters", []):
             if parameter["in"] == "path":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -40,32 +40,19 @@ def create_app(served: Served, *, hosts: Iterable[str] = ()) -> FastAPI:
     app.include_router(pages.router())
     app.include_router(api.router(served))
 
-    def told(request: Request, problem: HttpProblem) -> Response:
-        if _wants_page(request.scope):
-            return pages.problem(problem)
-        return problem_response(problem)
+    def told(problem: HttpProblem, scope: Any) -> Response:
+        return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
+
+    for kind in (HttpProblem, CrosstallyError, HTTPException):
+        app.add_exception_handler(kind, lambda request, error: told(problem_of(error), request.scope))
 
     @app.get(f"{api.PREFIX}/openapi.json", include_in_schema=False, response_model=None)
     def openapi() -> Response:
         return Response(api.document(served, app.openapi()), media_type="application/json")
 
-    @app.exception_handler(HttpProblem)
-    def tell_problem(request: Request, problem: HttpProblem) -> Response:
-        return told(request, problem)
-
-    @app.exception_handler(CrosstallyError)
-    def tell_error(request: Request, error: CrosstallyError) -> Response:
-        return told(request, problem_of(error))
-
-    @app.exception_handler(HTTPException)
-    def tell_status(request: Request, error: HTTPException) -> Response:
-        words = text("error.method" if error.status_code == 405 else "error.nothing")
-        return told(request, HttpProblem(error.status_code, words))
-
     def refuse(status: int, own: str, scope: Message) -> Any:
         known = {400: HttpProblem(400, text("error.host")), 503: served.busy()}
-        problem = known.get(status) or unforeseen(own)
-        return pages.problem(problem) if _wants_page(scope) else problem_response(problem)
+        return told(known.get(status) or unforeseen(own), scope)
 
     app.add_middleware(Guard, allows=named_hosts(hosts), refuse=refuse, root_path=served.root_path)
     return app

@@ -46,14 +46,8 @@ class Pages:
         self.served = served
         self.schema: Schema = served.release.schema
         self.environment = environment(_FOLDER / "templates", text)
-        self.environment.globals.update(root=served.root_path, release_title=self.title, api=PREFIX)
+        self.environment.globals.update(root=served.root_path, release_title=served.title, api=PREFIX)
         self.environment.filters.update(percent=percent_text)
-
-    @property
-    def title(self) -> str:
-        """What the release is called."""
-        about = self.schema.about
-        return about.title if about is not None and about.title else self.served.name
 
     def render(self, template: str, status: int = 200, **context: Any) -> Response:
         """A page."""
@@ -139,7 +133,7 @@ class Pages:
             "thresholds": {"first": percent_text(THRESHOLDS[0]), "second": percent_text(THRESHOLDS[1])},
         }
         if view.applied and cells <= AT_ONCE:  # how many are left is known when they are put together
-            marginal = self.served.table(view.attributes, condition, view.level, None, view.applied)
+            marginal, _ = self.served.tables(view.attributes, condition, view.level, None, view.applied)
             shown = cells = marginal.values.size
             if view.top is not None:
                 down = math.prod(marginal.schema.shape[: len(view.rows)])
@@ -277,7 +271,7 @@ class Pages:
             laid,
             kind,
             title=self._caption(view, condition),
-            source=f"{self.title}: {marginal.caption}",
+            source=f"{self.served.title}: {marginal.caption}",
             quantity=text(f"quantity.{view.show.value}"),
             level=view.level,
             theme=theme,
@@ -299,10 +293,6 @@ class Pages:
             raise HttpProblem(404, text("error.nothing"))
         return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=300"})
 
-    def icon(self) -> Response:
-        """What browsers ask for where a picture stands alone."""
-        return self.static("icon.svg")
-
     def router(self) -> APIRouter:
         """The routes of all pages."""
         routes = APIRouter(include_in_schema=False)
@@ -313,7 +303,7 @@ class Pages:
             ("/chart.{ending}", self.chart),
             ("/download/{name}", self.download),
             ("/static/{name}", self.static),
-            ("/favicon.ico", self.icon),
+            ("/favicon.ico", lambda: self.static("icon.svg")),  # browsers ask for it where a picture stands alone
         ):
             routes.add_api_route(path, endpoint, response_model=None)
         return routes

@@ -21,8 +21,6 @@ from crosstally.typing import Floats
 __all__ = [
     "MAX_SHOWN",
     "Grid",
-    "GridCell",
-    "GridRow",
     "cells_markup",
     "grid",
     "joined",
@@ -36,33 +34,23 @@ MAX_SHOWN = 5_000
 """Cells of a table on a page: a browser lays them out in a second, and nobody reads more."""
 
 
-@dataclass(frozen=True, slots=True)
-class GridCell:
-    """A number, the ends of its interval (NaN where not known), and how reliable it is."""
-
-    value: float
-    low: float
-    high: float
-    reliability: Reliability
-
-
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """A row: its labels, one for each attribute on rows, and its cells."""
-
-    labels: tuple[str, ...]
-    cells: tuple[GridCell, ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """The rows shown, of ``all_rows``; ``left_out`` is the share of what is counted that the others hold."""
+    """The numbers of the rows shown, of ``all_rows``, with the ends of their intervals (NaN where not known).
+
+    ``classes`` are places in ``PUBLISHED``: how reliable each number is. ``left_out`` is the share of what is counted
+    that the other rows hold.
+    """
 
     row_names: tuple[str, ...]
     column_names: tuple[str, ...]
-    column_labels: tuple[tuple[str, ...], ...]
-    rows: tuple[GridRow, ...]
+    row_labels: Sequence[tuple[str, ...]]
+    column_labels: Sequence[tuple[str, ...]]
     _: KW_ONLY
+    values: Floats
+    low: Floats
+    high: Floats
+    classes: NDArray[np.intp]
     all_rows: int
     left_out: float
     shares: bool
@@ -79,12 +67,17 @@ class Grid:
     @property
     def size(self) -> int:
         """How many cells are shown."""
-        return len(self.rows) * len(self.column_labels)
+        return self.values.size
 
     @property
     def intervals(self) -> bool:
         """Whether any interval is known."""
-        return any(math.isfinite(cell.low) for row in self.rows for cell in row.cells)
+        return bool(np.isfinite(self.low).any())
+
+    def cells(self, row: int) -> list[tuple[float, float, float, Reliability]]:
+        """The cells of a row: number, ends of its interval, and how reliable it is."""
+        columns = (each[row].tolist() for each in (self.values, self.low, self.high, self.classes))
+        return [(value, low, high, PUBLISHED[place]) for value, low, high, place in zip(*columns, strict=True)]
 
 
 def grid(marginal: Marginal, shown: Marginal, view: TableView) -> Grid:
@@ -102,17 +95,16 @@ def grid(marginal: Marginal, shown: Marginal, view: TableView) -> Grid:
     return Grid(
         view.rows,
         view.columns,
+        [row_labels[i] for i in order],
         column_labels,
-        tuple(_row(row_labels[i], values[i], low[i], high[i], classes[i]) for i in order),
+        values=values[order],
+        low=low[order],
+        high=high[order],
+        classes=classes[order],
         all_rows=shape[0],
         left_out=float(left / counts.sum()) if counts.sum() else 0.0,
         shares=view.show is not Show.COUNT,
     )
-
-
-def _row(labels: tuple[str, ...], *columns: NDArray[np.generic]) -> GridRow:
-    cells = zip(*(column.tolist() for column in columns), strict=True)
-    return GridRow(labels, tuple(GridCell(value, low, high, PUBLISHED[place]) for value, low, high, place in cells))
 
 
 def _order(counts: Floats, view: TableView) -> NDArray[np.intp]:
@@ -130,22 +122,20 @@ def _order(counts: Floats, view: TableView) -> NDArray[np.intp]:
 # Numbers in words
 
 
-def cells_markup(cells: Sequence[GridCell], shares: bool) -> Markup:
+def cells_markup(grid: Grid, row: int) -> Markup:
     """The cells of a row in HTML: value, sign of reliability and interval.
 
     Written here and not in the template, which took longer for them than for the rest of the page. They hold numbers
     and words of the catalogue, nothing of the release.
     """
-    return Markup("".join(_cell_html(cell, shares) for cell in cells))  # noqa: S704
+    return Markup("".join(_cell_html(grid.shares, *cell) for cell in grid.cells(row)))  # noqa: S704
 
 
-def _cell_html(cell: GridCell, shares: bool) -> str:
-    kind, value = cell.reliability.key, number_text(cell.value, shares=shares)
-    interval = ""
-    if not math.isnan(cell.low):
-        low, high = (number_text(end, shares=shares) for end in (cell.low, cell.high))
-        interval = f'<span class="interval">{low} – {high}</span>'
-    return f'<td class="number {kind}"><span class="value">{value}</span>{_SIGN_HTML[kind]}{interval}</td>\n'
+def _cell_html(shares: bool, value: float, low: float, high: float, reliability: Reliability) -> str:
+    kind, shown = reliability.key, number_text(value, shares=shares)
+    ends = f"{number_text(low, shares=shares)} – {number_text(high, shares=shares)}"
+    interval = "" if math.isnan(low) else f'<span class="interval">{ends}</span>'
+    return f'<td class="number {kind}"><span class="value">{shown}</span>{_SIGN_HTML[kind]}{interval}</td>\n'
 
 
 def _sign_html(reliability: Reliability) -> str:

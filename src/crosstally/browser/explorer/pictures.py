@@ -6,7 +6,6 @@ are hollow with a broken one. Fields have plain names, since Vega-Lite reads dot
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,11 +13,14 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
+import numpy as np
+
 from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.grid import Grid, joined, number_text, percent_text
 from crosstally.browser.explorer.view import Chart
 from crosstally.charts import FAINT, FONT, GRID, INK, PALETTE
 from crosstally.checks import optional
+from crosstally.exports.formats import known
 from crosstally.reliability import PUBLISHED, SIGNS
 
 __all__ = [
@@ -96,25 +98,25 @@ def specification(
     theme: Theme = LIGHT,
 ) -> dict[str, Any]:
     """The Vega-Lite specification of a chart."""
-    rows, columns = _names([joined(row.labels) for row in grid.rows]), _names(list(map(joined, grid.column_labels)))
+    rows, columns = _names(list(map(joined, grid.row_labels))), _names(list(map(joined, grid.column_labels)))
     records = [
         {
             "row": rows[i],
             "column": columns[j],
-            "value": cell.value if math.isfinite(cell.value) else None,
-            "low": cell.low if math.isfinite(cell.low) else None,
-            "high": cell.high if math.isfinite(cell.high) else None,
-            "sign": SIGNS[cell.reliability],
-            "class": cell.reliability.key,
-            "text": number_text(cell.value, shares=grid.shares) + f" {SIGNS[cell.reliability]}".rstrip(),
+            "value": known(value),
+            "low": known(low),
+            "high": known(high),
+            "sign": SIGNS[reliability],
+            "class": reliability.key,
+            "text": number_text(value, shares=grid.shares) + f" {SIGNS[reliability]}".rstrip(),
         }
-        for i, row in enumerate(grid.rows)
-        for j, cell in enumerate(row.cells)
+        for i in range(len(rows))
+        for j, (value, low, high, reliability) in enumerate(grid.cells(i))
     ]
     lines = text("chart.interval", percent=percent_text(level)) if kind is Chart.BARS else ""
-    known = lines if grid.intervals else text("chart.no_interval")
+    note = lines if grid.intervals else text("chart.no_interval")
     letters = 38 if theme.narrow else 76
-    subtitle = [line for each in (source, known + text("chart.signs")) for line in wrap(each, letters)]
+    subtitle = [line for each in (source, note + text("chart.signs")) for line in wrap(each, letters)]
     longest = min(40, max(map(len, rows), default=0))  # a pixel a letter, for browsers with wider ones
     body = _bars if kind is Chart.BARS else _tiles
     return {
@@ -200,8 +202,8 @@ def _bars(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme:
 
 def _tiles(grid: Grid, rows: list[str], columns: list[str], quantity: str, theme: Theme) -> dict[str, Any]:
     down = _down(grid, rows, theme.narrow)
-    values = [cell.value for row in grid.rows for cell in row.cells if math.isfinite(cell.value)]
-    low, high = min(values, default=0.0), max(values, default=1.0)
+    values = grid.values[np.isfinite(grid.values)]
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     longest = max(map(len, columns), default=1)
     wide = max(34, min(72, round((240 if theme.narrow else 560) / len(columns))))
     steep = longest * _LETTER > wide

@@ -8,7 +8,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from crosstally.checks import optional
 from crosstally.releases.expected import expected_errors
 from crosstally.releases.release import Release
 from crosstally.releases.statement import installed_versions
-from crosstally.reliability import PUBLISHED, Reliability
+from crosstally.reliability import PUBLISHED
 from crosstally.schema import Attribute, Schema
+from crosstally.synthesis.microdata import batches
 
 __all__ = ["release_page", "strongest_associations"]
 
@@ -36,35 +37,10 @@ text = texts_of("page")
 _BARS = 24  # of a chart; of more values the most frequent are drawn
 _LISTED = 100  # values in the table below a chart
 _ASSOCIATIONS = 15  # pairs that a page lists. Chosen: what a reader takes in at once
-_BATCH = 2_000_000  # cells of pairs that are answered at once
 _LARGEST_PAIR = 200_000  # cells; a larger table has too few people in a cell to say anything
 _MOST_PAIRS = 20_000  # limits time: all pairs of 200 attributes. Later ones are not ranked
 _WIDTH = 380  # of the bars, in pixels
 _DOTS = dict(zip(PUBLISHED, ("●●●", "●●○", "●○○", "?"), strict=True))  # they tell without colour
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueLine:
-    """A value and its count, as they are shown."""
-
-    label: str
-    count: str
-    low: str
-    high: str
-    share: str
-    reliability: Reliability
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """An attribute: its picture and the numbers in it."""
-
-    number: int
-    attribute: Attribute
-    picture: str
-    note: str
-    lines: tuple[ValueLine, ...]
-    left_out: int
 
 
 def release_page(release: Release, *, digest: str | None = None, file_name: str = "people.release.parquet") -> str:
@@ -79,7 +55,7 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
     markup = optional("markupsafe", extra="pages").Markup
     sections = list(_sections(release))
     pairs, measured_pairs = strongest_associations(release, _ASSOCIATIONS)
-    found = Counter(line.reliability for section in sections for line in section.lines)
+    found = Counter(line["reliability"] for section in sections for line in section["lines"])
     about = release.schema.about
     style = templates.loader.get_source(templates, "page.css")[0]
     page = templates.get_template("release.html").render(
@@ -93,7 +69,7 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
         counted=release.schema.counted,
         numbers=f"{sum(each.values.size for each in release.measurements):,}",
         sections=sections,
-        pairs=[(names, _decimals(each.value)) for names, each in pairs],
+        pairs=[(names, f"{each.value:.2f}") for names, each in pairs],
         measured_pairs=measured_pairs,
         dots=_DOTS,
         reliabilities=[(each, found[each]) for each in PUBLISHED if found[each]],
@@ -118,24 +94,11 @@ def strongest_associations(release: Release, number: int) -> tuple[list[tuple[tu
     pairs = [names for names in combinations(schema.names, 2) if math.prod(schema.sizes(names)) <= _LARGEST_PAIR]
     pairs = [names for names, known in zip(pairs, release.estimate.covered(pairs), strict=True) if known][:_MOST_PAIRS]
     found: list[tuple[float, Marginal]] = []
-    for batch in _batches(release, pairs):
+    for batch in batches(schema, pairs):
         found += [(float(squared_v(each.values[None])[0]), each) for each in release.marginals(batch)]
         found = sorted(found, key=lambda pair: -pair[0])[:number]
     out = [(each.attributes, cramers_v(each)) for _, each in found]
     return sorted(out, key=lambda each: -each[1].value), len(pairs)
-
-
-def _batches(release: Release, pairs: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    out: list[list[tuple[str, str]]] = []
-    cells = _BATCH
-    for names in pairs:
-        size = math.prod(release.schema.sizes(names))
-        if cells + size > _BATCH:
-            out.append([])
-            cells = 0
-        out[-1].append(names)
-        cells += size
-    return out
 
 
 def _commands(schema: Schema, file_name: str) -> Iterator[str]:
@@ -156,7 +119,8 @@ def _rows(release: Release) -> str:
     return text("rows_between", rows=_count(float(total.values)), low=_count(float(low)), high=_count(float(high)))
 
 
-def _sections(release: Release) -> Iterator[Section]:
+def _sections(release: Release) -> Iterator[dict[str, Any]]:
+    """For each attribute its picture and the numbers in it."""
     schema = release.schema
     answers = release.marginals([(name,) for name in schema.names])
     for number, (attribute, answer) in enumerate(zip(schema.attributes, answers, strict=True), start=1):
@@ -165,8 +129,14 @@ def _sections(release: Release) -> Iterator[Section]:
         picture = _picture(attribute, answer, (low, high), shown)
         lines = tuple(_lines(answer, low, high, _most_frequent(answer, _LISTED)))
         note = "" if len(shown) == attribute.size else text("top_values", shown=len(shown), all=f"{attribute.size:,}")
-        left_out = attribute.size - len(lines)
-        yield Section(number=number, attribute=attribute, picture=picture, note=note, lines=lines, left_out=left_out)
+        yield {
+            "number": number,
+            "attribute": attribute,
+            "picture": picture,
+            "note": note,
+            "lines": lines,
+            "left_out": attribute.size - len(lines),
+        }
 
 
 def _most_frequent(answer: Marginal, number: int) -> NDArray[np.intp]:
@@ -193,19 +163,20 @@ def _spare(schema: Schema) -> int:
     return min(60, 4 + 2 * max(map(len, schema.attributes[0].labels)))
 
 
-def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[ValueLine]:
+def _lines(answer: Marginal, low: Any, high: Any, shown: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
+    """For each value its count, as they are shown."""
     total, labels = float(answer.values.sum()), answer.schema.attributes[0].labels
     classes = reliability_classes(answer)
     for code in shown.tolist():
         value, ends = float(answer.values[code]), (float(low[code]), float(high[code]))
-        yield ValueLine(
-            label=labels[code],
-            count=_count(value),
-            low=_count(ends[0]),
-            high=_count(ends[1]),
-            share=f"{100 * value / total:.1f}%" if total > 0 else "?",
-            reliability=PUBLISHED[classes[code]],
-        )
+        yield {
+            "label": labels[code],
+            "count": _count(value),
+            "low": _count(ends[0]),
+            "high": _count(ends[1]),
+            "share": f"{100 * value / total:.1f}%" if total > 0 else "?",
+            "reliability": PUBLISHED[classes[code]],
+        }
 
 
 def _citation(release: Release, digest: str | None) -> str:
@@ -223,10 +194,6 @@ def _citation(release: Release, digest: str | None) -> str:
 
 def _count(number: float) -> str:
     return f"{round(number) or 0:,}" if math.isfinite(number) else "?"
-
-
-def _decimals(number: float) -> str:
-    return f"{number:.2f}"
 
 
 def _significant(number: float) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Semaphore
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
 from crosstally.answers.marginal import Marginal
 from crosstally.browser.common.site import texts_of
@@ -27,7 +29,7 @@ from crosstally.browser.explorer.answering import (
 )
 from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.solver import DEADLINE, MEMORY, BusyError, Solver, TooMuchError
-from crosstally.errors import CrosstallyError, PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
+from crosstally.errors import PlanError, QueryError, ReleaseError, TooManyCellsError, WorkloadError
 from crosstally.exports import formats
 from crosstally.query.question import Where
 from crosstally.releases import Release, open_release
@@ -46,8 +48,6 @@ FORMATS = {name: each for name, each in formats.FORMATS.items() if each.web}
 
 _RETRY_SECONDS = 5  # the waiting time that a busy server tells programs: half of the limit for one computation
 _STREAMS = 4  # a limit of memory: files of more than 500,000 cells that are being sent, each from its whole table
-_TELLABLE = (QueryError, PlanError, WorkloadError)
-"""Errors whose text has only the request and public names: clients see it. For all others they see an id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +69,12 @@ class Served:
         """What work is about: the file, which each process opens for itself, or the release in this one."""
         return self.release if self.path is None else ReleaseFile(self.path, self.digest)
 
+    @property
+    def title(self) -> str:
+        """What the release is called."""
+        about = self.release.schema.about
+        return about.title if about is not None and about.title else self.name
+
     def cells(self, names: Sequence[str], where: Where | None) -> tuple[int, int]:
         """How many cells a table has, and how many the table has that it is computed from."""
         schema = self.release.schema
@@ -78,17 +84,6 @@ class Served:
             return shown, shown
         shown = math.prod(len(where.possible(name)) for name in names)
         return shown, math.prod(schema.sizes(tuple(dict.fromkeys((*names, *where.attributes)))))
-
-    def table(
-        self,
-        names: tuple[str, ...],
-        condition: str,
-        level: float,
-        kind: formats.Format | None = None,
-        regrouping: Regrouping = AS_IT_IS,
-    ) -> Marginal:
-        """A table with its intervals, from the cache where it is there; refused when it is too large for a format."""
-        return self.tables(names, condition, level, kind, regrouping)[0]
 
     def tables(
         self,
@@ -156,14 +151,17 @@ def served(path: Path, *, root_path: str = "") -> Served:
     )
 
 
-def problem_of(error: CrosstallyError) -> HttpProblem:
+def problem_of(error: Exception) -> HttpProblem:
     """The description of an error that the client caused."""
+    if isinstance(error, HttpProblem):
+        return error
+    if isinstance(error, HTTPException):
+        words = text("error.method" if error.status_code == 405 else "error.nothing")
+        return HttpProblem(error.status_code, words)
     if isinstance(error, TooDearError):
         return HttpProblem(413, str(error), cost=error.cost)
-    if isinstance(error, TooManyCellsError):
-        return HttpProblem(413, str(error))
     if isinstance(error, ReleaseError):
         return HttpProblem(503, text("error.changed"))
-    if isinstance(error, _TELLABLE):
-        return HttpProblem(422, str(error))
+    if isinstance(error, TooManyCellsError | QueryError | PlanError | WorkloadError):  # they name the request alone
+        return HttpProblem(413 if isinstance(error, TooManyCellsError) else 422, str(error))
     return HttpProblem(500, text("error.unforeseen"))

@@ -105,11 +105,8 @@ class TableView:
 
     def condition(self, schema: Schema) -> str:
         """Which rows are counted, in the words of conditions; empty when all are."""
-        parts = [_kept_in_words(schema[name], labels) for name, labels in self.kept]
-        parts = [part for part in parts if part]
-        if self.where:
-            parts.append(f"({self.where})" if parts else self.where)
-        return " and ".join(parts)
+        kept = ((schema[name], [label in labels for label in schema[name].labels]) for name, labels in self.kept)
+        return condition_of(kept, self.where)
 
     @property
     def within(self) -> tuple[str, ...] | None:
@@ -140,10 +137,12 @@ class TableView:
         return replace(self, rows=self.columns, columns=self.rows, show=other.get(self.show, self.show))
 
 
-def _kept_in_words(attribute: Attribute, labels: Sequence[str]) -> str:
-    """Nothing where every value is kept."""
-    chosen = [int(label in labels) for label in attribute.labels]
-    return "" if all(chosen) else cells_in_words(attribute, chosen)
+def condition_of(chosen: Iterable[tuple[Attribute, Sequence[bool]]], where: str) -> str:
+    """Which rows have the values chosen of each attribute and satisfy a further condition, in words; empty for all."""
+    parts = [cells_in_words(attribute, list(map(int, those))) for attribute, those in chosen if not all(those)]
+    if where:
+        parts.append(f"({where})" if parts else where)
+    return " and ".join(parts)
 
 
 def read_view(pairs: Iterable[tuple[str, str]], schema: Schema) -> TableView:

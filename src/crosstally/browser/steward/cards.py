@@ -38,21 +38,6 @@ class LabelLine:
         """Whether it is a label that so few people have that it may tell of one."""
         return self.kind != "rule" and self.is_few
 
-    @property
-    def shown_rows(self) -> str:
-        """The rows for people."""
-        return f"{self.rows:,}"
-
-    @property
-    def shown_share(self) -> str:
-        """The share of all rows for people."""
-        return f"{self.share:.1%}"
-
-    @property
-    def bar(self) -> str:
-        """The length of a bar of at most 100."""
-        return f"{100 * self.share:.2f}"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Card:
@@ -166,7 +151,7 @@ def _figure(expected: ExpectedError) -> str:
 
 
 def _change(before: ExpectedError | None, now: ExpectedError) -> str:
-    """How much smaller or larger the error is, beside a typical cell."""
+    """How much smaller or larger the error is, beside an average count."""
     if before is None or not before.known or not now.known or not now.error or not before.error:
         return ""
     times = before.error * before.cells / (now.error * now.cells)

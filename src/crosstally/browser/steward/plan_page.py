@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -65,7 +65,7 @@ class _Page:
     def __init__(self, schema: Schema, file: str) -> None:
         self.schema, self.file = schema, file
         self._lock = Lock()
-        self._kept: OrderedDict[str, Found] = OrderedDict()
+        self._found = lru_cache(_MOST_KEPT)(self._planned)
         self._environment = environment(_FOLDER / "templates", text)
         self._environment.globals.update(file=file)
 
@@ -74,23 +74,18 @@ class _Page:
         asked, found, problem = read_proposal((), self.schema), _NOTHING_FOUND, ""
         try:
             asked = read_proposal(request.query_params.multi_items(), self.schema)
-            found = self._found(asked)
+            with self._lock:
+                found = self._found(query_of(asked))
         except CrosstallyError as error:
             problem = str(error)
         context = self._context(asked, found, request)
         return self._render("plan.html", 422 if problem else 200, problem=problem, **context)
 
-    def _found(self, asked: Proposal) -> Found:
-        """The plan, from those that were made before where it is among them."""
-        key = query_of(asked)
-        with self._lock:
-            if key not in self._kept:
-                schema = asked.schema(self.schema)
-                comparison = asked.compared(schema)
-                self._kept[key] = comparison.expected, comparison.advice()
-                while len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
-            return self._kept[key]
+    def _planned(self, query: str) -> Found:
+        """What to expect of the proposal that an address asks for."""
+        asked = read_proposal(parse_qsl(query), self.schema)
+        comparison = asked.compared(asked.schema(self.schema))
+        return comparison.expected, comparison.advice()
 
     def _context(self, asked: Proposal, found: Found, request: Request) -> dict[str, Any]:
         budget, (expected, advice) = asked.budget, found
@@ -154,7 +149,7 @@ def _begun(words: str) -> str:
 
 
 def _by_rows(expected: tuple[ExpectedError, ...], rows: int | None) -> list[tuple[str, list[str]]]:
-    """The error beside a typical cell, with other numbers of rows and the same plan."""
+    """The error beside an average count, with other numbers of rows and the same plan."""
     numbers = [max(1, round((rows or _ROWS) * times)) for times in _TIMES]
     return [
         (

@@ -95,9 +95,9 @@ class _Pages:
             _check_origin(request, (self.address, "null"))
             cookie = self.session.enter(_one(await _form(request), "code"))
         except Refused as refused:
-            return self._refused(refused)
+            return self._message(refused.status, refused.key)
         if cookie is None:
-            return self._message(403, "refused.title", "enter.refused")
+            return self._message(403, "enter.refused")
         # The next page is asked for by this one and not by a redirect: with that the cookie, which is strict, would not
         # be sent, since the file that began it is another site.
         answer = self._render("entered.html")
@@ -106,34 +106,31 @@ class _Pages:
 
     async def nothing(self, _: Request) -> Response:
         """All other addresses, whether or not they would be right for somebody else."""
-        return self._message(403, "refused.title", "refused.session")
+        return self._message(403, "refused.session")
 
     def refuse(self, status: int, own: str, _: Message) -> Any:
         """What the guard answers."""
         if status == 400:
-            return self._message(400, "refused.title", "refused.host")
-        return self._message(status, "refused.title", "error.unforeseen", own=own)
-
-    def _refused(self, refused: Refused) -> Response:
-        return self._message(refused.status, "refused.title", refused.key)
+            return self._message(400, "refused.host")
+        return self._message(status, "error.unforeseen", own=own)
 
     async def get(self, request: Request) -> Response:
         """A page for the one who entered."""
         if not self.session.knows(request.cookies.get(COOKIE)):
-            return self._message(403, "refused.title", "refused.session")
+            return self._message(403, "refused.session")
         return await run_in_threadpool(self._get, request.path_params["page"], request)
 
     async def post(self, request: Request) -> Response:
         """A change by the one who entered, from one of our own forms."""
         if not self.session.knows(request.cookies.get(COOKIE)):
-            return self._message(403, "refused.title", "refused.session")
+            return self._message(403, "refused.session")
         try:
             _check_own_origin(request, self.address)
             form = await _form(request)
         except Refused as refused:
-            return self._refused(refused)
+            return self._message(refused.status, refused.key)
         if not self.session.accepts(_one(form, "token")):
-            return self._message(403, "refused.title", "refused.token")
+            return self._message(403, "refused.token")
         return await run_in_threadpool(self._post, request.path_params["page"], form)
 
     # Pages
@@ -146,7 +143,7 @@ class _Pages:
                 return self._attribute(request.query_params["name"])
         found = static_file(page.removeprefix("static/"), _STATIC) if page.startswith("static/") else None
         if found is None:
-            return self._message(404, "refused.title", "error.nothing")
+            return self._message(404, "error.nothing")
         return Response(found[0], media_type=found[1])
 
     def _overview(self, *, saved: bool = False, problem: str = "", status: int = 200) -> Response:
@@ -183,14 +180,14 @@ class _Pages:
             if page == "want":
                 return self._tried(name, lambda: self.review.want(_wanted(form, self.review.wanted)))
             if _one(form, "version") != str(self.review.version):
-                return self._message(409, "refused.title", "refused.old")
+                return self._message(409, "refused.old")
             if page == "save":
                 return self._tried("", self.review.save, "?saved=1")
             if page == "undo":
                 return self._tried("", self.review.undo)
             edit = _edit(page, form, self.review.schema)
             if edit is None:
-                return self._message(404, "refused.title", "error.nothing")
+                return self._message(404, "error.nothing")
             after = {"drop": "", "approve": "", "rename": _one(form, "new").strip()}.get(page, name)
             return self._tried(name, lambda: self.review.change(edit), after=after)
 
@@ -214,9 +211,11 @@ class _Pages:
     def _render(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         return HTMLResponse(self._environment.get_template(template).render(**context), status_code=status)
 
-    def _message(self, status: int, title: str, key: str, **names: object) -> Response:
+    def _message(self, status: int, key: str, **names: object) -> Response:
         """A page for those who may not see, or found nothing: it says nothing of the review."""
-        words = self._environment.get_template("message.html").render(title=text(title), words=text(key, **names))
+        words = self._environment.get_template("message.html").render(
+            title=text("refused.title"), words=text(key, **names)
+        )
         return HTMLResponse(words, status_code=status)
 
 

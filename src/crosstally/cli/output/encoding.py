@@ -7,11 +7,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from crosstally.errors import CrosstallyError
+from crosstally.platform_files import whole_file, writing
 
-__all__ = ["prepare_streams", "spelled", "without_codes", "write_exactly", "write_json_text"]
+__all__ = ["deliver", "prepare_streams", "spelled", "without_codes", "write_exactly", "write_json_text"]
 
 _FOR_PEOPLE, _IN_JSON = "crosstally.people", "crosstally.json"
 
@@ -100,3 +102,13 @@ def write_exactly(text: str) -> None:
             "or set PYTHONUTF8=1"
         ) from None
     sys.stdout.write(text)
+
+
+def deliver(parts: Iterable[bytes], output: Path | None, *, is_json: bool = False) -> None:
+    """Write an answer to a file, or to stdout where none is named."""
+    if output is None:
+        text = b"".join(parts).decode()
+        (write_json_text if is_json else write_exactly)(text)
+    else:
+        with writing(output), whole_file(output) as file:
+            file.writelines(parts)
