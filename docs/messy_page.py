@@ -26,7 +26,7 @@ from crosstally.budget import Budget
 from crosstally.schema import Schema
 from crosstally.sources.drafting.edges import bin_names
 from crosstally.sources.inspection import read_distributions
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/start/messy-file.md"

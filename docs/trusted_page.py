@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/project/trusted-base.md"
 HOUSE = runpy.run_path(str(ROOT / "scripts/house.py"))
-JOINING = {"pipeline.py", "notebook/notebook.py"}
+JOINING = {"pipeline.py", "notebook/notebook.py", "sources/kinds.py"}
 """Trusted for how they call the entry points, not for all they import."""
 
 HEAD = """# The trusted base
@@ -26,13 +26,13 @@ than was charged.
 lists hold every module that the entry points import, directly or indirectly. The entry points are
 `privacy/measure.py`, the only way from counts to noisy numbers; `sources/counts.py`, which makes the counts;
 `sources/parts.py`, which writes them to a file and adds up such files: **the only export of exact counts**.
-`pipeline.py` and `notebook/notebook.py` call these in order.
+`sources/kinds.py`, `pipeline.py` and `notebook/notebook.py` call these in order.
 """
 SECTIONS = {
     "Files that the guarantee depends on": "",
-    "Kinds of sources": """Whoever counts knows the interface in `sources/source.py` and none of the kinds, which
-`sources/kinds.py` chooses from. A reader goes row by row: it may misread a row, and cannot read
-another. Queries, grouping in a database and Spark do more, as their lines say.
+    "Readers and encoders": """Whoever counts knows rows as codes, not how they were read or encoded. Files here go
+row by row: they may misread a row, and cannot read another. The id of a unit they must read alike in every row, since
+the bound is of rows of equal ids. Queries, grouping in a database and Spark do more, as their lines say.
 """,
     "On a person's device": """`local/client/` runs on a device, with the standard library alone.
 """,
@@ -190,23 +190,18 @@ ENTRIES = (
     Entry(
         "sources/counts.py",
         (
-            "every row counts once in every table, after contribution bounds; all stages count the same rows, by codes"
-            " that no other user can read; partial counts add up"
+            "every row counts once in every table; at most `max_rows` rows of each unit count, chosen by its own rows"
+            " alone; all stages count the same rows, by codes that no other user can read"
         ),
-        "sources/test_counts test_one_shot",
-    ),
-    Entry(
-        "sources/row_cells.py",
-        (
-            "every row counts once in every table; at most `max_rows` rows of each unit count, chosen by its own rows "
-            "alone; every attribute is read from its own column, by its own rule"
-        ),
-        "sources/test_counts sources/test_units test_one_shot privacy/test_readings",
+        "sources/test_counts sources/test_units test_one_shot",
     ),
     Entry(
         "sources/source.py",
-        "each batch of a source is handed on once, unchanged, and no error contains a value of it",
-        "sources/test_rows sources/test_own_source",
+        (
+            "each row of a source is handed on once, no error contains a value of it, its codes depend on it alone; "
+            "every attribute, and the unit's id, is read from its own column, by its own rule"
+        ),
+        "sources/test_rows sources/test_own_source sources/test_counts sources/test_units privacy/test_readings",
     ),
     Entry(
         "sources/parts.py",
@@ -241,8 +236,8 @@ ENTRIES = (
     Entry(
         "sources/drivers.py",
         (
-            "each row of the query comes once, no value rounded or cut; no password is shown; errors of drivers "
-            "contain no values of rows"
+            "each row of the query comes once, no value rounded or cut, and depends on no other row; no password is "
+            "shown; errors of drivers contain no values of rows"
         ),
         "sources/test_odbc sources/test_databases",
     ),
@@ -285,7 +280,7 @@ ENTRIES = (
         "sources/test_spark_tasks sources/test_spark",
     ),
     Entry(
-        "sources/text_files.py sources/encodings.py",
+        "sources/text_files.py",
         "how a text file is read depends on the steward's options and on its column names, never on its rows",
         "sources/torture/test_torture sources/test_rows",
     ),
@@ -298,7 +293,7 @@ ENTRIES = (
         "sources/torture/test_torture sources/test_rows sources/test_numbers",
     ),
     Entry(
-        "sources/apart.py sources/database_files.py",
+        "sources/apart.py",
         "the text of a cell depends on that cell alone",
         "sources/test_same_rows",
     ),
@@ -309,13 +304,18 @@ ENTRIES = (
     ),
     Entry(
         "sources/codes/arrays.py sources/codes/encode.py sources/codes/values.py",
-        "the cell of a row depends on that row alone",
+        "the code of a value, and the text of an id, depends on that value alone",
         "sources/codes/test_values sources/codes/test_bins privacy/test_readings",
     ),
     Entry(
-        "kernels/counting.py kernels/lookup.py kernels/matching.py",
-        "the compiled loops do what the rows above say, within the bounds of their arrays",
-        "kernels/test_counting kernels/test_lookup kernels/test_matching kernels/test_checked_kernels",
+        "kernels/counting.py",
+        "the compiled loops count each row once, within the bounds of their arrays",
+        "kernels/test_counting kernels/test_checked_kernels",
+    ),
+    Entry(
+        "kernels/lookup.py kernels/matching.py",
+        "the code of a value depends on that value alone; the compiled loops stay within the bounds of their arrays",
+        "kernels/test_lookup kernels/test_matching kernels/test_checked_kernels",
     ),
     Entry(
         (
@@ -330,11 +330,8 @@ ENTRIES = (
     ),
     Entry(
         "sources/kinds.py",
-        (
-            "what a user gave is read as the kind it is: Spark, a table, a query, files, parts, or an object that "
-            "yields batches"
-        ),
-        "sources/test_own_source sources/test_same_rows",
+        ("all rows of the source are encoded and counted, by one schema; what a user gave is read as the kind it is"),
+        "sources/test_own_source sources/test_same_rows sources/test_counts",
     ),
 )
 
@@ -348,7 +345,6 @@ ONLY_IMPORTED = (
     ),
     ("typing.py", "the names of array types", "it contains names of types"),
     ("workload.py", "a plan says which tables it is for", "the cost follows from the requests alone"),
-    ("query/along.py", "a workload may want ranges", "it describes what is wanted, never what is measured"),
 )
 
 
@@ -357,6 +353,7 @@ def sections() -> dict[str, set[str]]:
     found = [HOUSE["trusted"](), HOUSE["readers"](), HOUSE["device"]()]
     named = [{path.relative_to(HOUSE["PACKAGE"]).as_posix() for path in paths} for paths in found]
     named[0] |= JOINING
+    named[1] -= JOINING
     return dict(zip(SECTIONS, named, strict=True))
 
 

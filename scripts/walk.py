@@ -48,7 +48,7 @@ HANDED_DOWN: Mapping[str, str] = {
     "releases.release:Release._sizes": "and learn from it how large interactions are",
     "releases.release:Release._held_out": "and unmeasured tables ask for its model when the first is asked for",
     "privacy.noise:Mechanism._drawn": "threads are given the work that they do",
-    "sources.row_cells:_encoded": "so they are",
+    "sources.source:RowEncoding.coded": "so they are",
     "cli.interrupts:before_charge": "the terminal gives the ledger a last check for Ctrl-C before a charge",
 }
 """Why a method of a higher layer is called from a lower one, by module and name."""

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.privacy.ledger import Ledger
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema, Unit

@@ -11,7 +11,7 @@ from crosstally.browser.steward.review_pages import create_app
 from crosstally.budget import Budget
 from crosstally.schema import Schema
 from crosstally.sources.inspection import read_distributions
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal
 
 ADDRESS = "http://127.0.0.1:8123"
 

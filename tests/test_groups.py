@@ -19,8 +19,9 @@ from cli_runs import ran_well
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import QueryError, ReleaseError
-from crosstally.plans.plan import Plan, Request, Rule
-from crosstally.privacy.ledger import request_digest
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request, Rule
+from crosstally.privacy.ledger_records import request_digest
 from crosstally.query.queries import Cells, Contrast
 from crosstally.query.query_json import query_from_dict
 from crosstally.releases.file.header import HEADER_KEY, read_header

@@ -16,7 +16,8 @@ import crosstally as ct
 from cli_runs import ran_well
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker
 from crosstally.releases.file import writer

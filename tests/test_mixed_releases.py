@@ -11,7 +11,8 @@ import crosstally as ct
 from crosstally.answers.marginal import ErrorKind
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import PlanError
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import Cells, Kronecker
 from crosstally.query.ways import mixed_of
 from crosstally.strategies import LinearStrategies

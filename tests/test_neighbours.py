@@ -20,8 +20,8 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.joint_cost import groups_cost, linear_cost, privacy_cost, single_cost
-from crosstally.plans.plan import Plan, Request
-from crosstally.plans.request import grouped
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request, grouped
 from crosstally.privacy.ledger import Ledger
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
@@ -30,10 +30,9 @@ from crosstally.releases import Statement
 from crosstally.releases.publication import costs_of_entries
 from crosstally.residuals.variances import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
-from crosstally.strategies.planner import compare, rows_matter, solve_epsilon
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal, compare, rests_on_rows, solve_epsilon
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
-from crosstally.strategies.strategy import Task, choosing, requests_with_shares, with_less_noise
+from crosstally.strategies.strategy import Task, requests_with_shares, with_less_noise
 
 PACKAGES = (ct, crosstally_lab)
 SCHEMA = ct.Schema([ct.Attribute("a", ["0", "1", "2"]), ct.Attribute("b", ["0", "1"])])
@@ -94,11 +93,16 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "pipeline.release": released,
     "pipeline.release, one strategy": lambda r: released(r, "fourier"),
     "planner.plan": lambda r: ct.plan(SCHEMA, rho=1, workload=BOTH, neighbours=r).chosen.to_dict(),
-    "planner.compare": lambda r: [p.to_dict() for p in compare(SCHEMA, BOTH, RHO, neighbours=r).plans],
-    "planner.solve_epsilon": lambda r: solve_epsilon(
-        SCHEMA, BOTH, 5.0, neighbours=r, strategies=[NAMED["residual"]], delta=Fraction(1, 10**6)
+    "planner.Proposal, compare": lambda r: [
+        p.to_dict() for p in compare(SCHEMA, Proposal(RHO, named=BOTH, neighbours=r)).plans
+    ],
+    "planner.Proposal, solve_epsilon": lambda r: solve_epsilon(
+        SCHEMA,
+        Proposal(Budget(epsilon=1, delta=Fraction(1, 10**6)), named=BOTH, neighbours=r),
+        5.0,
+        strategies=[NAMED["residual"]],
     ),
-    "planner.rows_matter": lambda r: rows_matter(MANY, None, Budget(epsilon=1), neighbours=r, rows=1000),
+    "planner.Proposal, rows": lambda r: rests_on_rows(MANY, Proposal(Budget(epsilon=1), rows=1000, neighbours=r)),
     "ledger.Ledger.in_memory": lambda r: Ledger.in_memory(schema=SCHEMA, budget=RHO, neighbours=r).neighbours,
     "plan.Plan": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).to_dict(),
     "plan.Plan, cost": lambda r: Plan(SCHEMA, REQUESTS, strategy="x", workload=BOTH, budget=RHO, neighbours=r).cost,
@@ -123,9 +127,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "linear.Linear.worst_shifts": lambda r: LINEAR.worst_shifts(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
     "publication.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
-    "strategy.choosing": lambda r: choosing(CHOICE, SCHEMA, RHO, r),
+    "strategy.requests_with_shares, choice": lambda r: requests_with_shares([CHOICE], [1], SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
-    "proposal.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
+    "planner.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
     "plan_page.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),
     "strategy.Task": lambda r: Task(SCHEMA, BOTH, budget=RHO, neighbours=r).neighbours,
     **{f"strategy.Strategy.plan, {s.name}": by_strategy(s) for s in NAMED.values()},

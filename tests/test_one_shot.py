@@ -24,7 +24,7 @@ import crosstally as ct
 from crosstally.cli import main
 from crosstally.errors import SourceError
 from crosstally.sources import counts, encode_rows
-from crosstally.sources.counts import KeptCodes
+from crosstally.sources.counts import CodedRows, KeptCodes
 from crosstally.strategies.rules import next_stage
 
 NAMES = [f"a{i}" for i in range(16)]
@@ -165,12 +165,12 @@ def test_codes_in_a_file_count_alike(memory_bytes: int) -> None:
         [draw.integers(0, size, rows, dtype=np.uint32) for size in (2, 256, 257, 70_000)] for rows in (300, 0, 999)
     ]
     for codes in given:
-        kept.add(len(codes[0]), codes)
+        kept.add(CodedRows(len(codes[0]), codes))
     for _ in range(2):  # as often as asked
-        for codes, (rows, again, weights) in zip(given, kept.batches(), strict=True):
-            assert (rows, weights) == (len(codes[0]), None)
-            assert [column.itemsize for column in again] == [1, 1, 2, 4]
-            for a, b in zip(codes, again, strict=True):
+        for codes, again in zip(given, kept.batches(), strict=True):
+            assert (again.size, again.weights) == (len(codes[0]), None)
+            assert [column.itemsize for column in again.codes] == [1, 1, 2, 4]
+            for a, b in zip(codes, again.codes, strict=True):
                 assert np.array_equal(a, b)
     kept.close()
 

@@ -20,7 +20,8 @@ from crosstally.errors import (
     SchemaError,
     WorkloadError,
 )
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells
 from crosstally.strategies import Direct, Flat, Uniform

@@ -18,13 +18,13 @@ from crosstally.budget import Budget, Neighbours
 from crosstally.errors import KeyReusedError, LedgerError, OverspendError, PlanError
 from crosstally.measurements import Measurement
 from crosstally.plans.joint_cost import privacy_cost
-from crosstally.plans.plan import Plan, Rule, public_total
-from crosstally.plans.request import stage_key, stage_keys, sum_of_stages
-from crosstally.privacy.ledger import request_digest
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule, stage_key, stage_keys, sum_of_stages
+from crosstally.privacy.ledger_records import request_digest
 from crosstally.query.queries import Cells, Product
 from crosstally.strategies import Strategy, Task, Views
 from crosstally.strategies.rules import RULES
-from crosstally.strategies.strategy import requests_with_shares
+from crosstally.strategies.strategy import public_total, requests_with_shares
 
 FORMATS = Path(__file__).parent / "formats"
 NO_ROWS = "there-is-no-such-file.csv"

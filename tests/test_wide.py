@@ -12,7 +12,8 @@ import pytest
 import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import MAX_CELLS, Cells, Product
 from crosstally.schema import Schema
 from crosstally.strategies.wide_schemas import groups_of_all

@@ -41,11 +41,17 @@ def public_things() -> list[Any]:
         r"^from (crosstally(?:_lab)?\.[\w.]+) import", "\n".join(p.read_text() for p in PAGES), re.MULTILINE
     )
     modules += [importlib.import_module(name) for name in sorted(set(imported)) if ".cli" not in name]
-    found = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    found = [getattr(module, name) for module in modules for name in names_of(module)]
     for page in (ROOT / "docs/reference/api").glob("*.md"):
         for home, name in re.findall(r"^::: (crosstally\.[\w.]+)\.(\w+)$", page.read_text(), re.MULTILINE):
             found.append(getattr(importlib.import_module(home), name))
     return [each for each in found if callable(each) and _is_ours(each)]
+
+
+def names_of(module: Any) -> list[str]:
+    """What a package names as public, or what a module defines without an underscore."""
+    own = [name for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__]
+    return list(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
 
 
 def _is_ours(thing: Any) -> bool:

@@ -22,7 +22,7 @@ from crosstally.measurements import Measurement
 from crosstally.notebook.history.synthetic_rows import Synthetic
 from crosstally.notebook.results import Answer, Improvement, Price, TableImprovement
 from crosstally.pipeline import count_part
-from crosstally.privacy.ledger import Entry
+from crosstally.privacy.ledger_records import Entry
 from crosstally.query.question import Question
 from crosstally.releases import Statement
 from crosstally.schema import Outside

@@ -15,8 +15,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Part", "page", "store"]
-
 FOLDER = Path(__file__).parent
 PACKAGES = ("crosstally", "numpy", "scipy", "pyarrow", "numba", "opendp")
 """What the figures rest on beside Python."""

@@ -11,8 +11,6 @@ from crosstally.schema import Attribute, Schema
 from crosstally.strategies.strategy import requests_with_shares
 from crosstally.workload import Workload
 
-__all__ = ["equal_shares", "sized"]
-
 
 def sized(sizes: Iterable[int], prefix: str = "a") -> Schema:
     """Attributes a0, a1, ... with so many values, 0, 1, ..."""

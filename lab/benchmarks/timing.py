@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["cpu_seconds", "row", "timed"]
-
 
 def cpu_seconds(work: Callable[[], object], repeats: int = 3, clock: Callable[[], float] = time.process_time) -> float:
     """The least CPU time of a few runs, after one that does not count; or the least time by another clock."""

@@ -17,21 +17,6 @@ from typing import Any, NoReturn
 
 from crosstally.errors import BudgetError, PlanError, did_you_mean, must_be_one_of
 
-__all__ = [
-    "Amount",
-    "Budget",
-    "Neighbours",
-    "Noise",
-    "NoiseKind",
-    "Objective",
-    "Sensitivity",
-    "decimal_text",
-    "exact",
-    "float_above",
-    "fraction_of_text",
-    "zcdp_epsilon",
-]
-
 _DECIMAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _AMOUNT = re.compile(rf"{_DECIMAL}(?:[eE][+-]?[0-9]{{1,3}})?|[+-]?[0-9]+/[0-9]+")
 _FAR_OUTSIDE = re.compile(rf"{_DECIMAL}[eE][+-]?[0-9]{{4,}}")

@@ -16,8 +16,6 @@ from crosstally.errors import QueryError
 from crosstally.platform_files import write_bytes, writing
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["bar_chart", "save"]
-
 MOST_DRAWN = 3  # one along the axis, one in colours, one in panels: there is no place for a fourth
 MAX_BARS = 1_000  # more bars than the picture's width has pixels cannot be distinguished
 PALETTE = ("#3A86C2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#999999")

@@ -14,8 +14,6 @@ from typing import Any, TypeGuard
 
 from crosstally.errors import CrosstallyError, MissingExtraError, QueryError
 
-__all__ = ["check_kind", "is_number", "is_whole", "names_in", "optional", "several"]
-
 _KINDS: Mapping[Any, str] = {
     bool: "True or False",
     str: "a text",

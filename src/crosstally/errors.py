@@ -28,28 +28,6 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-__all__ = [
-    "AmbiguousNumbersError",
-    "BudgetError",
-    "ChargeLostError",
-    "CrosstallyError",
-    "KeyReusedError",
-    "LedgerError",
-    "MissingExtraError",
-    "OutsideValueError",
-    "OverspendError",
-    "PlanError",
-    "QueryError",
-    "ReleaseError",
-    "SchemaError",
-    "SourceError",
-    "TooManyCellsError",
-    "WorkloadError",
-    "did_you_mean",
-    "must_be_one_of",
-]
-
-
 _LONGEST_NAME = 200  # characters of a name that is compared with others, or shown as one of them
 
 

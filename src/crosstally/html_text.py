@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["MOST_ROWS", "html_facts", "html_table"]
-
 MOST_ROWS = 60
 """Rows that a notebook shows of one table; how many more there are is said."""
 

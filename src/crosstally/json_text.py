@@ -13,8 +13,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
-__all__ = ["JsonError", "read_json", "read_json_file"]
-
 MAX_BYTES = 512 * 2**20  # the largest plan, of 5,000,000 requests, has less
 _MAX_DEPTH = 32  # no file of crosstally is nested deeper than 8
 _MAX_DIGITS = 4_000  # Python reads whole numbers of up to 4,300 digits

@@ -21,8 +21,6 @@ from crosstally.query.operators import GroupMaps
 from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import PublicCounts, Schema
 
-__all__ = ["PUBLIC", "Chosen", "ExactTable", "Measurement", "public_counts", "public_variance", "read_only"]
-
 PUBLIC = "public"
 """The origin of counts that nobody measured: the steward asserted them as public."""
 

@@ -13,16 +13,17 @@ from warnings import warn
 from crosstally.budget import Amount, Budget, Neighbours, Objective
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.measurements import ExactTable, Measurement, public_counts
-from crosstally.plans.plan import Plan, check_plan, check_rows, public_total, spent_by
+from crosstally.plans.plan import Plan, check_plan, check_rows, spent_by
 from crosstally.plans.request import stage_key
-from crosstally.privacy.ledger import Ledger, request_digest
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import request_digest
 from crosstally.releases import Release, Statement, publish
 from crosstally.releases.file.writer import rehearse
 from crosstally.releases.publication import rows_known
 from crosstally.schema import Schema, check_schema
-from crosstally.strategies.planner import compare, default_strategy
+from crosstally.strategies.planner import Proposal, compare, default_strategy
 from crosstally.strategies.rules import check_rules, next_stage
-from crosstally.strategies.strategy import Strategy
+from crosstally.strategies.strategy import Strategy, public_total
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from crosstally.sources.reading_options import Reading
     from crosstally.sources.source import Source
 
-__all__ = ["count_part", "release", "run"]
 
 # A rehearsal names an entry and a plan that do not exist yet, as long as any that will.
 _MOST_ENTRIES = 10**18
@@ -90,14 +90,14 @@ def release(
     else:
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
         ledger = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
-        aims = {"neighbours": neighbours, "strategies": default_strategy(strategy, objective), "objective": objective}
-        plan = _planned(source, schema, budget, ledger, rows=rows, workload=workload, **aims)
+        proposal = Proposal(budget, rows=rows, neighbours=neighbours, objective=Objective(objective), named=workload)
+        plan = _planned(source, schema, proposal, ledger, default_strategy(strategy, objective))
     how: dict[str, Any] = {"reading": reading, "progress": progress, "work_dir": work_dir}
     return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, **how)
 
 
 def _planned(
-    source: Any, schema: Schema | None, budget: Budget, ledger: Ledger | None, *, rows: int | None, **options: Any
+    source: Any, schema: Schema | None, proposal: Proposal, ledger: Ledger | None, strategies: Sequence[Strategy]
 ) -> Plan:
     """The plan that is chosen for a schema; parts are refused, which were counted for a plan."""
     from crosstally.sources import source_of
@@ -106,7 +106,8 @@ def _planned(
         raise PlanError("a release needs a schema, or a plan; parts need the plan for which they were counted")
     check_schema(schema)
     currency = None if ledger is None else ledger.currency
-    chosen = compare(schema, budget=budget, rows=rows_known(schema, rows), currency=currency, **options).chosen
+    proposal = replace(proposal, rows=rows_known(schema, proposal.rows))
+    chosen = compare(schema, proposal, strategies=strategies, currency=currency).chosen
     if chosen.schema != schema:
         raise PlanError(f"{chosen.strategy} plans for other attributes than the schema's: its plan cannot be released")
     return chosen
@@ -128,8 +129,7 @@ def run(
 
     ``schema`` is that of the plan with the steward's reading, by which rows are read.
     """
-    from crosstally.sources import Reading, source_of
-    from crosstally.sources.row_cells import unit_column
+    from crosstally.sources import Reading, source_of, unit_column
 
     _check(plan, rows)
     found = source_of(source)
@@ -240,8 +240,17 @@ def count_part(
         reading: How the source is written; see ``release``.
         progress: Called with the number of bytes read so far.
     """
-    from crosstally.sources import PartOrigin, Reading, Share, count_share, reading_digest, source_of, write_part
-    from crosstally.sources.row_cells import unit_column
+    from crosstally.sources import (
+        PartOrigin,
+        Reading,
+        RowEncoding,
+        Share,
+        count_share,
+        plan_digest,
+        source_of,
+        unit_column,
+        write_part,
+    )
 
     place = Share.read(share)
     _check(plan, None)
@@ -249,9 +258,13 @@ def count_part(
     counted, written = _with_reading(plan, schema), reading or Reading()
     found = source_of(source)
     exact, seen = count_share(found, counted, plan.tables, place, reading=written, progress=progress)
-    digest = reading_digest(counted, written)
-    joins = found.joins(unit_column(counted))
-    origin = PartOrigin.of(plan, reading=digest, source=seen, rows_are_units=found.rows_are_units, joins=joins)
+    origin = PartOrigin(
+        plan=plan_digest(plan),
+        reading=RowEncoding.of(counted, written).digest,
+        source=seen,
+        rows_are_units=found.rows_are_units,
+        joins=found.joins(unit_column(counted)),
+    )
     write_part(Path(path), exact, place, origin)
 
 
@@ -324,25 +337,25 @@ class _Rows:
 
     def count(self, plan: Plan) -> tuple[ExactTable, ...]:
         """The exact tables that a stage asks for."""
-        from crosstally.sources.counts import EncodedRows, count
+        from crosstally.sources import count, encode_rows
 
         if self._source.merged is not None:  # ``measure`` sees that they are the plan's own
             return self._source.merged.tables
         if self._encoded is None and not plan.later:
             return count(self._source, self.schema, plan.tables, reading=self.reading, progress=self._progress)
         if self._encoded is None:
-            self._encoded = EncodedRows(
+            self._encoded = encode_rows(
                 self._source, self.schema, reading=self.reading, work_dir=self._work_dir, progress=self._progress
             )
         return self._encoded.count(plan.tables)
 
     def reading_digest(self) -> str | None:
         """The digest of how they are read."""
-        from crosstally.sources import reading_digest
+        from crosstally.sources import RowEncoding
 
         if self._source.merged is not None:
             return self._source.merged.origin.reading
-        return reading_digest(self.schema, self.reading)
+        return RowEncoding.of(self.schema, self.reading).digest
 
     def close(self) -> None:
         """Let go of what was kept."""
@@ -353,11 +366,11 @@ class _Rows:
 def _measured(rows: _Rows, plan: Plan, ledger: Ledger, key: str) -> tuple[Measurement, ...]:
     """What the plan's requests got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import note_digest
+    from crosstally.sources import note_reading
 
     def exact() -> tuple[ExactTable, ...]:
         counted = rows.count(plan)
-        note_digest(rows.reading_digest(), ledger.path, key)
+        note_reading(rows.reading_digest(), ledger.path, key)
         return counted
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

@@ -30,27 +30,6 @@ try:
 except ImportError:
     resource = None
 
-__all__ = [
-    "add_private_line",
-    "after_fork_in_child",
-    "check_room",
-    "device",
-    "entries_are_safe",
-    "has_write_mode",
-    "is_ours_alone",
-    "limit_process",
-    "make_private_folder",
-    "name_new_file",
-    "open_for_lock",
-    "sync_folder",
-    "try_lock",
-    "unlock",
-    "user_number",
-    "whole_file",
-    "write_bytes",
-    "write_text",
-    "writing",
-]
 
 _WRITABLE = 0o222  # by the owner, the group or others
 _LOCKED_BY_ANOTHER = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR}

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-__all__ = ["LIMITS", "PUBLISHED", "SIGNS", "THRESHOLDS", "Reliability", "reliability_of"]
-
 
 class Reliability(StrEnum):
     """What a number is good for. ``key`` is its word in templates and in the catalogue of texts."""

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Known", "in_words", "known_trees", "not_understood"]
-
 Known = Mapping[str, frozenset[str]]
 """The arguments that are understood, by the name of the node's class."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from crosstally.schema import Schema
 
-__all__ = ["aligned", "cell_rows", "cell_text", "figure_text", "interval_text", "text_table"]
-
 MAX_ROWS = 20  # lines of a table in text by default: a screen
 MAX_WIDTH = 100  # columns of a line by default: what terminals and notebooks show without wrapping
 MAX_ACROSS = 6  # values of the last attribute that stand side by side; with more, every cell has a line

@@ -20,11 +20,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "in_order",
-    "most_threads",
-    "on_one_thread",
-]
 
 # Pieces of work that wait for each thread beside the one it works on. One is enough to keep it busy; more would hold
 # more rows in memory. Results do not depend on it.

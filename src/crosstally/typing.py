@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Integers", "Interval"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -11,16 +11,21 @@ from typing import Any
 import numpy as np
 
 from crosstally.errors import TooManyCellsError, WorkloadError, did_you_mean
-from crosstally.query.along import RANGES, Along, AskedAlong, along_as_json, asked_along, read_along
 from crosstally.query.queries import MAX_CELLS, too_many_cells
 from crosstally.schema import Schema
-
-__all__ = ["Workload", "check_workload"]
 
 MAX_TABLES = 2_000_000  # limits memory: all triples of 229 attributes. More are refused
 
 _SHOWN = 12  # tables at the prompt
 _FIELDS = ("tables", "weights", "along")
+_KINDS = ("ranges", "prefixes")
+_MAX_ENTRIES = 2**20  # of rows asked along an attribute: a row for each query, 8 MB
+_MAX_ENTRY = 2**20  # in size: with up to 2^31 rows, sums stay far within int64
+
+Rows = tuple[tuple[int, ...], ...]
+Along = tuple[tuple[str, str | Rows], ...]
+"""For some attributes, sorted by name, what is asked along them in place of cells: ranges, prefixes, or rows of a
+matrix. A table over several attributes asks all products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Workload:
         object.__setattr__(self, "_fits", None)
         if len(self.weights) != len(self.tables):
             raise WorkloadError(f"weights must be one for each table, got {len(self.weights)} for {len(self.tables)}")
-        object.__setattr__(self, "along", read_along(along) if along else ())
+        object.__setattr__(self, "along", _read_along(along) if along else ())
 
     def __repr__(self) -> str:
         shown = ", ".join(" x ".join(names) or "total" for names in self.tables[:_SHOWN])
@@ -97,7 +102,7 @@ class Workload:
         own = schema.subset(*attributes)
         if not attributes:
             raise WorkloadError("ranges must be of at least one attribute")
-        return cls(_tables(own, 1, ways), along=dict.fromkeys(attributes, RANGES))
+        return cls(_tables(own, 1, ways), along=dict.fromkeys(attributes, "ranges"))
 
     def asking(
         self, along: Mapping[str, str | Sequence[Sequence[int]]] | None = None, /, **more: str | Sequence[Sequence[int]]
@@ -136,7 +141,11 @@ class Workload:
             schema.check((name,))
         for name, asked in self.along:
             schema.check((name,))
-            asked_along(asked, schema[name].size)
+            size = schema[name].size
+            if not isinstance(asked, str) and len(asked[0]) != size:
+                raise WorkloadError(
+                    f"each row asked along an attribute must have {size:,} numbers, got {len(asked[0]):,}"
+                )
         known = schema.positions
         positions = np.fromiter(map(known.__getitem__, chain.from_iterable(self.tables)), np.intp)
         lengths = np.fromiter(map(len, self.tables), np.intp, len(self.tables))
@@ -164,10 +173,6 @@ class Workload:
                 break
         return tuple(name for name in schema.names if name in used)
 
-    def asked(self, schema: Schema) -> Mapping[str, AskedAlong]:
-        """What is asked along each attribute whose cells are not asked."""
-        return {name: asked_along(asked, schema[name].size) for name, asked in self.along}
-
     def cells(self, schema: Schema) -> int:
         """How many cells all tables have together."""
         return sum(math.prod(schema.sizes(table)) for table in self.tables)
@@ -178,7 +183,9 @@ class Workload:
         if set(self.weights) != {1.0}:
             out["weights"] = list(self.weights)
         if self.along:
-            out["along"] = {name: along_as_json(asked) for name, asked in self.along}
+            out["along"] = {
+                name: asked if isinstance(asked, str) else [list(row) for row in asked] for name, asked in self.along
+            }
         return out
 
     @classmethod
@@ -255,6 +262,34 @@ def _read_table(table: object) -> tuple[str, ...]:
     if len(set(table)) < len(table):
         raise WorkloadError(f"a table must name each attribute once, got {' x '.join(table)}")
     return tuple(table)
+
+
+def _read_along(given: object) -> Along:
+    if isinstance(given, tuple):
+        given = dict(given)
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise WorkloadError("along must map names of attributes to ranges, prefixes or a matrix of whole numbers")
+    return tuple(sorted((name, _read_asked(asked, name)) for name, asked in given.items()))
+
+
+def _read_asked(asked: Any, name: str) -> str | Rows:
+    if isinstance(asked, str):
+        if asked not in _KINDS:
+            raise WorkloadError(f"what is asked along {name!r} must be ranges or prefixes{did_you_mean(asked, _KINDS)}")
+        return asked
+    if isinstance(asked, np.ndarray):
+        asked = asked.tolist()
+    listed = isinstance(asked, list | tuple) and all(isinstance(row, list | tuple) and row for row in asked)
+    if not listed or len({len(row) for row in asked}) != 1:
+        raise WorkloadError(f"what is asked along {name!r} must be ranges, prefixes or rows of whole numbers")
+    matrix = tuple(tuple(row) for row in asked)
+    entries = [entry for row in matrix for entry in row]
+    if set(map(type, entries)) != {int} or max(map(abs, entries)) > _MAX_ENTRY or len(entries) > _MAX_ENTRIES:
+        raise WorkloadError(
+            f"the rows asked along {name!r} must be whole numbers of at most {_MAX_ENTRY:,} in size, and at most "
+            f"{_MAX_ENTRIES:,} of them"
+        )
+    return matrix
 
 
 def _read_weight(weight: object) -> float:

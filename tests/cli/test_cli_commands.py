@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli_runs import EXACT, NAMES, ran_well, run, write_people, write_schema
-from crosstally.privacy.ledger import Ledger, State
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import State
 
 
 @pytest.fixture

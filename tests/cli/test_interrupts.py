@@ -18,7 +18,8 @@ import pytest
 import crosstally as ct
 from cli_runs import ran_well, run, write_people, write_schema
 from crosstally.cli import interrupts
-from crosstally.privacy.ledger import Ledger, State
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import State
 
 # Where the interrupt comes, in the words of the process that gets it. A callback that C calls swallows exceptions, as
 # in the release that was charged although it had been stopped.
@@ -30,7 +31,7 @@ def swallowing(count):
         ctypes.CFUNCTYPE(None)(interrupt)()
         return count(*given, **options)
     return swallowed
-counts.count, sources.count = swallowing(counts.count), swallowing(sources.count)
+sources.count = swallowing(sources.count)
 """,
     "turned into another error": """
 def turning(*given, **options):
@@ -38,13 +39,13 @@ def turning(*given, **options):
         interrupt()
     except KeyboardInterrupt:
         raise SystemError("a result with an exception set") from None
-counts.count = sources.count = turning
+sources.count = turning
 """,
     "counting": """
 def counting(*_, **__):
     interrupt()
     time.sleep(600)
-counts.count = sources.count = counting
+sources.count = counting
 """,
     "drawing": """
 def drawing(*given, draw=measure._draw):
@@ -70,7 +71,6 @@ Notebook._answers = answering
 MAIN = """
 import os, sys, time
 from crosstally import sources
-from crosstally.sources import counts
 from crosstally.cli import main
 from crosstally.notebook.notebook import Notebook
 from crosstally.privacy import measure

@@ -38,7 +38,8 @@ from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol
 from crosstally.privacy import ledger as ledger_module
-from crosstally.privacy.ledger import Ledger, State
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import State
 
 __all__ = ["COMMANDS", "FAULTS", "Place", "run"]
 

@@ -24,8 +24,8 @@ import pyarrow as pa
 import crosstally as ct
 from crosstally.errors import CrosstallyError
 from crosstally.sources import Reading, source_of
-from crosstally.sources.encodings import COMPRESSIONS
-from crosstally.sources.row_cells import Columns
+from crosstally.sources.source import RowEncoding
+from crosstally.sources.text_files import COMPRESSIONS
 
 __all__ = ["REFUSALS", "refused"]
 
@@ -120,10 +120,10 @@ def _packed(folder: Path, content: bytes, ending: str) -> bytes:
 
 def _read(name: str, path: str) -> int:
     refusal = REFUSALS[name.split(" / ", maxsplit=1)[0]]
-    columns = Columns.of(_SCHEMA)
+    encoding = RowEncoding.of(_SCHEMA, Reading(**dict(refusal.reading)))
     try:
         # Nobody closes these: an error ends what is left of them, and the frames that it carries may keep them.
-        read = columns.batches(source_of(path), reading=Reading(**dict(refusal.reading)))
+        read = encoding.batches(source_of(path))
         for _ in read:
             if refusal.raised is not None:
                 raise refusal.raised

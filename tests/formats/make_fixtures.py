@@ -19,7 +19,8 @@ from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol, Tokens
 from crosstally.pipeline import count_part
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker
 from crosstally.schema import Outside

@@ -27,8 +27,9 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol, Tokens
-from crosstally.plans.plan import Plan, Rule
-from crosstally.privacy.ledger import State, request_digest
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
+from crosstally.privacy.ledger_records import State, request_digest
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker

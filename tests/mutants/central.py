@@ -121,7 +121,7 @@ CENTRAL = (
     ),
     # Sources
     Mutant(
-        "sources/encodings.py",
+        "sources/text_files.py",
         "while len(self._rest) < size and not self._is_at_end:",
         "while not self._rest and not self._is_at_end:",
         "sources/test_rows.py::test_a_recoded_text_longer_than_a_block_is_read_whole",
@@ -139,13 +139,13 @@ CENTRAL = (
         "cli/test_outputs.py::test_an_output_that_fails_leaves_the_old_file",
     ),
     Mutant(
-        "sources/row_cells.py",
+        "sources/counts.py",
         "return order[rank < most]",
         "return order[rank <= most]",
         "sources/test_units.py::test_at_most_the_bound_of_each_unit",
     ),
     Mutant(
-        "sources/row_cells.py",
+        "sources/counts.py",
         "columns, self.unit.max_rows)",
         "columns, self.unit.max_rows + 1)",
         "sources/test_units.py::test_at_most_the_bound_of_each_unit",
@@ -220,7 +220,7 @@ CENTRAL = (
         "strategies/test_two_stage_solvers.py::test_what_the_whole_budget_buys_for_one_table",
     ),
     Mutant(
-        "strategies/water_filling.py",
+        "strategies/two_stage.py",
         "(middle, high) if excess(middle) > 0 else (low, middle)",
         "(middle, high) if excess(middle) > 1 else (low, middle)",
         "strategies/test_two_stage_solvers.py::test_water_filling_is_the_optimum",

@@ -12,7 +12,8 @@ import pytest
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import privacy_cost
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.schema import Outside, Schema, Unit

@@ -10,7 +10,7 @@ import pytest
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.plans.joint_cost import linear_cost, privacy_cost
-from crosstally.plans.plan import Request
+from crosstally.plans.request import Request
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells
 from crosstally.schema import Outside, Schema, Unit

@@ -10,7 +10,8 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, MissingExtraError
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.privacy.accounting import implied, tight_epsilon
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Query

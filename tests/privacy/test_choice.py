@@ -20,7 +20,8 @@ from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity
 from crosstally.errors import BudgetError, CrosstallyError, PlanError, QueryError, ReleaseError
 from crosstally.inference.estimates import estimate
 from crosstally.measurements import Chosen, ExactTable, Measurement
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.privacy.accounting import tight_epsilon
 from crosstally.privacy.measure import measure
 from crosstally.privacy.noise import LIMIT, mechanism

@@ -14,7 +14,8 @@ import pytest
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import ChargeLostError, KeyReusedError, LedgerError, OverspendError
 from crosstally.plans.plan import Plan
-from crosstally.privacy.ledger import Ledger, State
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import State
 from crosstally.workload import Workload
 from ledgers import EPSILON, NOISY, SCHEMA, TENTH, ledger_in, plan_of, spend
 

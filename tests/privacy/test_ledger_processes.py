@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget, Neighbours, Noise
 from crosstally.errors import ChargeLostError, OverspendError
 from crosstally.measurements import ExactTable
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.privacy import measure as door
-from crosstally.privacy.ledger import Ledger, State
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import State
 from crosstally.privacy.measure import measure
 from crosstally.query.queries import Cells
 from crosstally.schema import Attribute, Schema

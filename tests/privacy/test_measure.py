@@ -19,9 +19,11 @@ from crosstally.errors import (
     PlanError,
 )
 from crosstally.measurements import ExactTable
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.privacy import measure as door
-from crosstally.privacy.ledger import Ledger, State
+from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import State
 from crosstally.privacy.measure import measure
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Query

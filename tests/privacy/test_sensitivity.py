@@ -8,7 +8,8 @@ from itertools import combinations
 import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Query, sensitivity_of_tables
 from crosstally.schema import Attribute, Outside, Schema, Unit

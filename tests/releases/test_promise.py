@@ -17,7 +17,8 @@ from cli_runs import ran_well, run
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import ReleaseError
 from crosstally.measurements import Chosen, Measurement
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.releases import Release, open_release, publish

@@ -248,7 +248,7 @@ def test_too_many_covariances_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
     """The total, a1 and a2, each with the four values of a0: 3 x 16 numbers."""
     asked = [(Kronecker(("a0",), {"a0": WIDE}), 1.0), (Cells(("a0", "a1")), 1.0), (Cells(("a0", "a2")), 1.0)]
     monkeypatch.setattr(mixed, "_MOST_NUMBERS", 48)
-    MixedAxes.of(SCHEMA, asked)
+    MixedAxes(SCHEMA, asked)
     monkeypatch.setattr(mixed, "_MOST_NUMBERS", 47)
     with pytest.raises(TooManyCellsError, match="a0: measured in more than one way, so that 48 covariances are needed"):
-        MixedAxes.of(SCHEMA, asked)
+        MixedAxes(SCHEMA, asked)

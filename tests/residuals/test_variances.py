@@ -10,7 +10,8 @@ from conftest import schema_of
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import Cells, Contrast
 from crosstally.residuals import Variances, combine
 from crosstally.workload import Workload

@@ -25,9 +25,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosstally.errors import OutsideValueError, QueryError, SourceError, TooManyCellsError
+from crosstally.errors import CrosstallyError, OutsideValueError, QueryError, SourceError, TooManyCellsError
+from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.sources import count, encode_rows, source_of
+from crosstally.sources.counts import CodedRows
+from crosstally.sources.counts import counted as counted_rows
 from reference_sources import Refused
 from reference_sources import count as plain_count
 
@@ -170,6 +173,15 @@ def test_many_cells_are_counted_by_fewer_threads(threads: int, monkeypatch: pyte
     schema = {"attributes": [{"name": "town", "values": ["a", "b", "c"]}]}
     assert counted(pa.table({"town": ["a", "c", "a"]}), schema, [(), ("town",)]) == [3, [2, 0, 1]]
     assert used == [min(threads, 2)]
+
+
+@pytest.mark.parametrize("codes", [[0, 2], [0, 1, 1], [0]])
+def test_codes_of_other_cells_are_not_counted(codes: list[int]) -> None:
+    """Whoever encodes wrongly finds no cell of another table, and no memory beyond them."""
+    schema = Schema.from_dict({"attributes": [{"name": "a", "values": ["x", "y"]}]})
+    rows = CodedRows(2, [np.array(codes, np.uint8)])
+    with pytest.raises(CrosstallyError, match="the codes of 'a' are not those of its cells; nothing was counted"):
+        counted_rows([rows], ["a"], schema, [Cells(["a"]), Cells(())], 10)
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, BOUNDED], ids=["rows", "units"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 
 from crosstally.schema import Schema
 from crosstally.sources import count, databases, encode_rows
+from crosstally.sources.counts import CodedRows
+from crosstally.sources.counts import counted as counted_rows
 from crosstally.sources.databases import Database, grouped_query
-from crosstally.sources.row_cells import kept_rows
 from crosstally.sources.source import WEIGHT
 
 NAMES = ["code", "sex", "grown", "day", "amount"]
@@ -174,11 +176,10 @@ def test_counts_above_32_bits(monkeypatch: pytest.MonkeyPatch, places: Places) -
     """As if each group held three thousand million rows."""
     many = 3_000_000_000
 
-    def times_many(*given: Any) -> Iterator[Any]:
-        for size, cells, weights in kept_rows(*given):
-            yield size, cells, weights * 0 + many
+    def times_many(rows: Iterable[CodedRows], *given: Any) -> Any:
+        return counted_rows((replace(each, weights=each.weights * 0 + many) for each in rows), *given)
 
-    monkeypatch.setattr("crosstally.sources.counts.kept_rows", times_many)
+    monkeypatch.setattr("crosstally.sources.kinds.counted", times_many)
     total, table, *_ = counted(select(places, "duckdb", "one_more"))
     assert total == 2 * many
     assert (table[0][0], table[0][2]) == (many, many)

@@ -18,8 +18,8 @@ from crosstally.errors import SourceError
 from crosstally.pipeline import count_part
 from crosstally.sources import count
 from crosstally.sources.databases import Database, read_query
+from crosstally.sources.files import Parts
 from crosstally.sources.one_select import checked_query
-from crosstally.sources.parts import Parts
 
 PEOPLE = 5_000
 CITIES = ct.Schema.from_dict({"attributes": [{"name": "city", "values": ["Bern", "Chur"]}]})

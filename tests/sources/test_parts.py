@@ -20,10 +20,11 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import OutsideValueError, PlanError, SourceError
 from crosstally.measurements import ExactTable
 from crosstally.pipeline import count_part
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import Cells, Product
 from crosstally.schema import RowReading, Schema
-from crosstally.sources import PartOrigin, Parts, Share, count, count_share, merge_parts, write_part
+from crosstally.sources import PartOrigin, Parts, Share, count, count_share, merge_parts, plan_digest, write_part
 from crosstally.sources.files import paths_of
 from crosstally.sources.parts import MergedParts
 from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
@@ -165,7 +166,7 @@ def test_one_unit_moves_merged_counts_by_its_bound_and_no_more(tmp_path: Path) -
 
 
 def origin(plan: Plan, **changed: Any) -> PartOrigin:
-    return PartOrigin.of(plan, **{"reading": None, "source": "s", "rows_are_units": False, **changed})
+    return PartOrigin(plan=plan_digest(plan), **{"reading": None, "source": "s", "rows_are_units": False, **changed})
 
 
 def exact(schema: Schema, *counts: int) -> tuple[ExactTable, ...]:

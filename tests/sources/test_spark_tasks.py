@@ -16,19 +16,20 @@ import pytest
 from crosstally.errors import AmbiguousNumbersError, CrosstallyError, OutsideValueError, SourceError
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
-from crosstally.sources import Reading, count
-from crosstally.sources.row_cells import Columns, Counting, id_hashes
+from crosstally.sources import count
+from crosstally.sources.counts import id_hashes
+from crosstally.sources.source import RowEncoding
 from crosstally.sources.spark import add_up
 from crosstally.sources.spark_tasks import (
     BLOCK_CELLS,
     PLACES,
-    SparkTask,
     added_blocks,
     block,
     bounded_chunks,
     counted_chunks,
     counted_rows,
     encoded_chunks,
+    record_of,
     unpacked,
 )
 from reference_sources import count as plain_count
@@ -68,11 +69,8 @@ class Spread:
         ]
 
 
-def task(schema: dict[str, Any], **options: Any) -> SparkTask:
-    read = Schema.from_dict(schema)
-    columns = Columns.of(read)
-    given = {"reading": Reading(), "refuse_unclear": True, "batch_rows": 5, **options}
-    return SparkTask(Counting(columns=columns, attributes=read.attributes, **given), tuple(columns.needed))
+def task(schema: dict[str, Any], **options: Any) -> RowEncoding:
+    return RowEncoding.of(Schema.from_dict(schema), **{"batch_rows": 5, **options})
 
 
 def counted(
@@ -80,7 +78,7 @@ def counted(
 ) -> list[Any]:
     spread, each = Spread(seed), task(schema)
     asked = tuple(map(Cells, tables))
-    parts = spread.partitions(table.select(each.names))
+    parts = spread.partitions(table.select(each.columns))
     if staged or "unit" in schema:
         parts = spread.run(partial(encoded_chunks, each), parts)
         if "unit" in schema:
@@ -136,7 +134,7 @@ def test_one_unit_more_moves_the_counts_by_its_bound_at_most(staged: bool) -> No
 def test_a_place_in_two_tasks_is_refused() -> None:
     """What no shuffle does: else a unit would count twice its bound."""
     each = task({"attributes": ATTRIBUTES, "unit": UNIT})
-    parts = Spread(0).partitions(table_of([("p", "0", 0)] * 6).select(each.names))
+    parts = Spread(0).partitions(table_of([("p", "0", 0)] * 6).select(each.columns))
     encoded = [list(encoded_chunks(each, iter(part))) for part in parts]
     blocks = [batch for part in encoded for batch in counted_chunks(each, (Cells(()),), iter(part), bounded=False)]
     found = [row for batch in added_blocks(iter(blocks)) for row in batch.to_pylist()]
@@ -170,16 +168,16 @@ def test_places_follow_from_the_text_of_an_id() -> None:
 def test_chunks_hold_what_was_put_in() -> None:
     each = task({"attributes": ATTRIBUTES, "unit": UNIT})
     table = table_of([(f"{i % 37}", "012"[i % 3], i % 2) for i in range(500)])
-    batches = [*encoded_chunks(each, iter(table.select(each.names).to_batches()))]
+    batches = [*encoded_chunks(each, iter(table.select(each.columns).to_batches()))]
     found = []
     for batch in batches:
         for place, size in zip(batch["place"].to_pylist(), map(len, batch["lengths"].to_pylist()), strict=True):
             assert 0 <= place < PLACES
             assert size <= 4 * 64
-        rows = unpacked(batch, each.record)
-        found += zip(rows.ids.to_pylist(), *(codes.tolist() for codes in rows.cells), strict=True)
+        rows = unpacked(batch, record_of(each))
+        found += zip(rows.ids.to_pylist(), *(codes.tolist() for codes in rows.codes), strict=True)
     assert sorted(found) == sorted((f"{i % 37}", i % 3, i % 2) for i in range(500))
-    assert unpacked(batches[0].slice(0, 0), each.record).size == 0
+    assert unpacked(batches[0].slice(0, 0), record_of(each)).size == 0
 
 
 def test_refusals_are_told_and_not_raised() -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosstally.schema import Attribute, Schema, Unit
-from crosstally.sources import count, row_cells
-from crosstally.sources.row_cells import row_hashes, smallest
+from crosstally.sources import count, counts
+from crosstally.sources.counts import row_hashes, smallest
 from reference_sources import hash_of
 
 ATTRIBUTES = (Attribute("a", ["0", "1", "2"], outside="drop"), Attribute("b", [0, 1]))
@@ -108,7 +108,7 @@ def test_thinning_out_early_changes_nothing(rows: list[tuple[int, int, int]], bo
     schema = Schema(ATTRIBUTES, Unit("who", bound))
     (plain,) = count(table_of(texts), schema, [("a", "b")])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_cells, "_PENDING_ROWS", 3)
+        patch.setattr(counts, "_PENDING_ROWS", 3)
         (early,) = count(table_of(texts), schema, [("a", "b")], batch_rows=2)
     assert early.counts.tolist() == plain.counts.tolist()
     assert plain.counts.sum() == sum(min(bound, times) for times in Counter(who for who, _, _ in rows).values())

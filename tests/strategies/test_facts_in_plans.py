@@ -14,8 +14,8 @@ from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan
 from crosstally.schema import Impossible, PublicCounts
 from crosstally.strategies import TwoStage
-from crosstally.strategies.goal import goal_of, measured_variances, public_precision
-from crosstally.strategies.planner import compare
+from crosstally.strategies.goal import goal_of, known_variances, public_precision
+from crosstally.strategies.planner import Proposal, compare
 from crosstally.strategies.rules import next_stage
 from reference_privacy import brute_force_cost
 from simulated import margin, noise_of, people, schema_of
@@ -89,7 +89,8 @@ def test_a_public_table_with_an_error_counts_as_a_measurement_of_that_variance()
     places = goal.closure.members[1][0]
     assert public_precision(goal.closure)[places].tolist() == pytest.approx([1 / 100, 0])
     variances = [
-        measured_variances(TwoStage().plan(each, None, RHO), goal.closure).of_sets[places] for each in (plain, known)
+        known_variances(TwoStage().plan(each, None, RHO), goal.closure, public=False).of_sets[places]
+        for each in (plain, known)
     ]
     assert variances[0][0] == pytest.approx(variances[0][1])
     bought = 1 / variances[1]
@@ -123,8 +124,8 @@ def test_the_kind_of_noise_is_chosen_as_without_facts_where_nothing_is_known_bef
     budget = ct.Budget(epsilon=1, delta=1e-9)
     for schema, pure in ((schema_of(*[4] * 12), False), (schema_of(3, 4), True)):
         facts = [PublicCounts(f"a{i}", (50,) * n) for i, n in enumerate(schema.shape)]
-        assert compare(replace(schema, facts=facts), None, budget).chosen.budget.pure is pure
-        assert compare(schema, None, budget).chosen.budget.pure is pure
+        assert compare(replace(schema, facts=facts), Proposal(budget)).chosen.budget.pure is pure
+        assert compare(schema, Proposal(budget)).chosen.budget.pure is pure
 
 
 # Privacy

@@ -7,7 +7,7 @@ import pytest
 import crosstally as ct
 from crosstally.errors import BudgetError, PlanError
 from crosstally.strategies import Flat, Uniform
-from crosstally.strategies.planner import compare, solve_epsilon
+from crosstally.strategies.planner import Proposal, compare, solve_epsilon
 
 
 def binary(d: int) -> ct.Schema:
@@ -46,7 +46,7 @@ def test_a_strategy_that_was_asked_for_fails_with_its_own_reason() -> None:
 
 def test_nothing_covers() -> None:
     with pytest.raises(PlanError, match="no strategy that fits covers these tables"):
-        compare(binary(40), None, ct.Budget(epsilon=1), strategies=[Flat(), Uniform()])
+        compare(binary(40), Proposal(ct.Budget(epsilon=1)), strategies=[Flat(), Uniform()])
     with pytest.raises(PlanError, match="and 26 more would have 1,073,741,824 cells, at most 5,000,000 fit"):
         ct.plan(binary(40), epsilon=1.0, workload=ct.Workload([binary(40).names[:30]]))
 
@@ -68,15 +68,15 @@ def test_rows_must_be_a_count(rows) -> None:
 
 def test_epsilon_for_a_target_error() -> None:
     """One table of one binary attribute: the least epsilon, in three digits, whose noise has at most this deviation."""
-    budget = solve_epsilon(binary(1), None, 10.0)
+    budget = solve_epsilon(binary(1), Proposal(ct.Budget(epsilon=1)), 10.0)
     scale = 1 / float(budget.epsilon)
     ratio = math.exp(-1 / scale)
     assert 2 * ratio / (1 - ratio) ** 2 <= 100 < 2 * (scale * 1.01) ** 2
-    assert compare(binary(1), None, budget).chosen.rms_error <= 10
+    assert compare(binary(1), Proposal(budget)).chosen.rms_error <= 10
 
 
 def test_targets_out_of_reach() -> None:
     with pytest.raises(BudgetError, match="is not reached with any epsilon up to 1000"):
-        solve_epsilon(binary(1), None, 1e-300)
+        solve_epsilon(binary(1), Proposal(ct.Budget(epsilon=1)), 1e-300)
     with pytest.raises(BudgetError, match="the target error must be positive"):
-        solve_epsilon(binary(1), None, 0)
+        solve_epsilon(binary(1), Proposal(ct.Budget(epsilon=1)), 0)

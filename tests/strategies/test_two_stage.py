@@ -19,7 +19,7 @@ from crosstally.plans.plan import Plan
 from crosstally.query.queries import Cells
 from crosstally.strategies import TwoStage
 from crosstally.strategies.goal import goal_of, weighing_tables
-from crosstally.strategies.planner import compare
+from crosstally.strategies.planner import Proposal, compare
 from crosstally.strategies.rules import next_stage, outlook
 from crosstally.strategies.view_shares import known_sizes
 from simulated import margin, noise_of, people, schema_of
@@ -215,10 +215,10 @@ def test_laplace_noise_is_taken_for_few_tables_and_gaussian_for_many() -> None:
     """With epsilon 1 and delta 1e-9, Laplace noise wins below about epsilon^2 / (4 rho), 17, unrelated tables."""
     few, many = schema_of(3, 4), schema_of(*[3] * 30)
     budget = ct.Budget(epsilon=1, delta=1e-9)
-    pure = compare(few, ct.Workload([("a0", "a1")]), budget).chosen
+    pure = compare(few, Proposal(budget, named=ct.Workload([("a0", "a1")]))).chosen
     assert (pure.budget, pure.cost) == (ct.Budget(epsilon=1), 1)
-    assert compare(many, ct.Workload.all_ways(many, 1), budget).chosen.budget == budget
-    in_rho = compare(few, ct.Workload([("a0", "a1")]), budget, currency="rho").chosen
+    assert compare(many, Proposal(budget, ways=1)).chosen.budget == budget
+    in_rho = compare(few, Proposal(budget, named=ct.Workload([("a0", "a1")])), currency="rho").chosen
     if in_rho.budget.pure:
         assert in_rho.budget.amount**2 / 2 <= budget.amount
 

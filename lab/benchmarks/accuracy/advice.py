@@ -40,10 +40,10 @@ def _followed(advice: Advice) -> Comparison:
     other = advice.alternative
     return ct.plan(
         other.schema,
-        epsilon=other.budget.epsilon,
-        delta=other.budget.delta,
+        epsilon=other.proposal.budget.epsilon,
+        delta=other.proposal.budget.delta,
         rows=advice.found.rows,
-        workload=other.asked,
+        workload=other.proposal.named,
         strategy="two-stage",
     )
 

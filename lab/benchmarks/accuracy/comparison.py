@@ -16,19 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm, t
 
-__all__ = [
-    "DRAWS",
-    "PEER_DRAWS",
-    "Mean",
-    "Ratio",
-    "geometric_mean",
-    "independent_ratio",
-    "paired_ratio",
-    "ratio_of_means",
-    "regret",
-    "worst",
-]
-
 DRAWS, PEER_DRAWS = 20, 5
 """The least number of draws of a verdict; of a peer that takes minutes for each."""
 

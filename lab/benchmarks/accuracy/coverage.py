@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from benchmarks.accuracy.lines import line
 from crosstally_lab.papers.calibration import Held, summed
 
-__all__ = ["Aim", "Cells", "Draw", "add", "coverage_line", "in_words", "over_draws"]
-
 Cells = NDArray[np.float64]
 """Truth, answer, low and high (four rows) of some cells."""
 Draw = dict[str, dict[str, list[float]]]

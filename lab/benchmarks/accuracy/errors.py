@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from benchmarks.accuracy.real_tables import RealTable
 from crosstally.schema import Schema
 
-__all__ = ["ORDERS", "Truth", "asked_tables", "l1", "rms"]
-
 ORDERS = (1, 2, 3, 4)
 SAMPLE, MOST_CELLS, SEED = 40, 2_000, 20_261_116
 """Of each order above one so many tables are asked for, of at most so many cells; the seed says which."""

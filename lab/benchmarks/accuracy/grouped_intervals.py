@@ -22,8 +22,6 @@ from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
 from crosstally.strategies.wide_schemas import value_groups
 
-__all__ = ["main"]
-
 MANY = 12
 """Values from which on an attribute is in groups."""
 GROUPS = 5

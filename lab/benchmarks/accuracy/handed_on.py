@@ -24,8 +24,6 @@ from benchmarks.accuracy.lines import line
 from benchmarks.accuracy.settings import DELTA, Setting, present, truth_of
 from crosstally.exports.private_pgm import to_mbi
 
-__all__ = ["run"]
-
 SETTINGS = tuple(Setting("msnbc-9", epsilon, DELTA) for epsilon in ("0.1", "1"))
 """Nine binary attributes, whose pairs mbi joins in one table of 512 cells: larger tables would time its elimination."""
 ORDERS = (1, 2, 3)

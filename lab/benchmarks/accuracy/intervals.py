@@ -21,8 +21,6 @@ from benchmarks.accuracy.real_tables import RealTable, real_table
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present
 from crosstally.answers.marginal import ErrorKind
 
-__all__ = ["MOST_CELLS", "held", "main", "run"]
-
 TABLES = ("adult", "fars-16", "acs", "census-9", "msnbc", "kosarak")
 QUICK_TABLES = ("msnbc",)
 BUDGETS = (("0.1", None), ("1", None), ("1", DELTA))

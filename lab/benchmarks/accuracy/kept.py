@@ -49,8 +49,6 @@ DOORS = (
 )
 """Packages that no central release and none of its answers goes through."""
 
-__all__ = ["DOORS", "code_digest", "digest_of", "folder", "kept", "kept_draws", "table_digest"]
-
 
 def folder(part: str) -> Path:
     """Where results of one kind lie."""

@@ -24,8 +24,6 @@ from crosstally.inference.estimates import Inference, infer
 from crosstally.inference.shrink import shrunk
 from crosstally.typing import Floats
 
-__all__ = ["deciding_anew", "main"]
-
 TABLES = ("acs", "msnbc")
 ORDERS = (1, 2, 3)
 

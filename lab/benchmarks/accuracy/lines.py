@@ -7,8 +7,6 @@ from typing import Any
 
 from benchmarks.accuracy.comparison import Ratio, geometric_mean, worst
 
-__all__ = ["line", "mean_line", "never_above", "refused"]
-
 
 def line(
     work: str,

@@ -22,8 +22,6 @@ from benchmarks.accuracy.settings import Setting, in_processes, present, setting
 from crosstally.local import Collector, design
 from crosstally.local.bulk import reports
 
-__all__ = ["held", "main", "run"]
-
 TABLES = ("adult", "msnbc", "kosarak")
 EPSILONS = ("0.5", "1", "2")
 DRAWS = 10

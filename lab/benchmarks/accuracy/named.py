@@ -12,9 +12,10 @@ import crosstally as ct
 from benchmarks.accuracy.comparison import PEER_DRAWS, Ratio, independent_ratio, paired_ratio
 from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import line, mean_line, never_above, refused
-from benchmarks.accuracy.peers import PeerJob, draw_missing, peer_draws, peers_python, version
+from benchmarks.accuracy.peers import PeerJob, draw_missing, peer_draws, version
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, settings, truth_of
 from crosstally.errors import CrosstallyError
+from crosstally_lab.papers.peers import peers_python
 
 ALGORITHMS = ("AIM", "MST")
 EPSILONS = ("0.3", "1", "3")

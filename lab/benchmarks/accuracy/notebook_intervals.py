@@ -25,8 +25,6 @@ from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.results import Answer
 from crosstally.query.linear import Linear, Term
 
-__all__ = ["main", "question", "run", "truth"]
-
 TABLES = ("adult", "census-9")
 PAST = (10, 60, 200, 600)
 """Questions asked before."""

@@ -25,8 +25,6 @@ from benchmarks.accuracy.settings import Setting, in_processes, present
 from crosstally.plans.plan import Plan
 from crosstally.typing import Floats
 
-__all__ = ["draws_of", "main", "one_ways", "run"]
-
 _ONE_WAYS = 2_000
 """Tables to be seen of each setting: their share held has then a standard error of half a point."""
 _BLOCK = 10

@@ -24,8 +24,6 @@ from benchmarks.accuracy.kept import digest_of, table_digest
 from benchmarks.accuracy.settings import Setting, truth_of
 from crosstally_lab.papers.peers import PeerDraw, PeerTask, draw_several, peers_python, versions
 
-__all__ = ["PeerJob", "draw_missing", "peer_draws", "peers_python", "version"]
-
 ORDERS = (2, 3)
 """Pairs and triples, as the targets name them."""
 

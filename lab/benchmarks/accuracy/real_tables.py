@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 import crosstally as ct
 from crosstally_lab.papers.data import find
 
-__all__ = ["TABLES", "MissingFileError", "RealTable", "present_tables", "real_table"]
-
 KOSARAK_ROWS = 912_627
 """The rows of the whole Kosarak file, of which 100,000 can be had: the rest is drawn again from these."""
 

@@ -15,8 +15,6 @@ from crosstally.plans.plan import Plan
 from crosstally.schema import Schema
 from crosstally.strategies import Flat, Residual, Strategy, Views, ViewSearch
 
-__all__ = ["DEFAULT", "OLD_DEFAULT", "REFERENCES", "names_for", "plan_by_name"]
-
 DEFAULT, OLD_DEFAULT = "default", "views"
 
 Planner = Callable[[Schema, ct.Budget], Plan]

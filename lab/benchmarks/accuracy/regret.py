@@ -22,8 +22,6 @@ from benchmarks.accuracy.references import DEFAULT, OLD_DEFAULT, names_for, plan
 from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, released_errors, truth_of
 from crosstally.errors import CrosstallyError
 
-__all__ = ["Job", "Outcome", "measured", "run"]
-
 TABLES = ("adult", "fars-16", "fars", "census-9", "acs", "msnbc", "kosarak", "kosarak-resampled")
 QUICK = ("adult", "acs", "kosarak")
 TARGETS = {

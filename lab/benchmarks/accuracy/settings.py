@@ -15,8 +15,6 @@ from benchmarks.accuracy.errors import ORDERS, Truth
 from benchmarks.accuracy.real_tables import MissingFileError, real_table
 from crosstally.plans.plan import Plan
 
-__all__ = ["DELTA", "Setting", "in_processes", "released_errors", "settings", "truth_of"]
-
 DELTA = "1e-9"
 """The delta of the accuracy targets."""
 

@@ -24,7 +24,7 @@ from crosstally.privacy import measure, noise
 from crosstally.privacy.ledger import Ledger
 from crosstally.query import queries
 from crosstally.releases import publish
-from crosstally.sources import row_cells
+from crosstally.sources import counts
 from crosstally.sources.codes.values import Bins
 from crosstally.strategies import Direct, Flat
 from crosstally.strategies import strategy as base
@@ -178,8 +178,8 @@ def bounds_from_data(patch: Patch) -> None:
 
 
 def one_row_too_many(patch: Patch) -> None:
-    keep = row_cells.smallest
-    patch(row_cells, "smallest", lambda own, hashes, columns, most: keep(own, hashes, columns, most + 1))
+    keep = counts.smallest
+    patch(counts, "smallest", lambda own, hashes, columns, most: keep(own, hashes, columns, most + 1))
 
 
 # Mutants of what is recorded

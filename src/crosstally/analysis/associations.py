@@ -28,9 +28,6 @@ from crosstally.checks import check_kind
 from crosstally.errors import QueryError
 from crosstally.typing import Floats
 
-__all__ = ["Association", "Normalize", "association", "cramers_v", "crosstab", "independent", "squared_v"]
-
-
 _REFERENCES = 2_000
 """Tables drawn under independence: a p-value of 0.05 is known to 0.005."""
 

@@ -18,8 +18,6 @@ from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, aligned
 from crosstally.typing import Floats
 
-__all__ = ["Quality", "coefficient_of_variation", "quality", "reliability_classes", "suppress"]
-
 FLAGS = tuple(SIGNS[each] for each in PUBLISHED[:-1])
 _SHORT = 10  # rows at the prompt
 _LEVEL, _NORMAL = 0.95, 1.959964

@@ -12,8 +12,6 @@ from crosstally.errors import QueryError
 from crosstally.schema import Attribute
 from crosstally.typing import Floats
 
-__all__ = ["mean", "odds_ratio", "relative_risk"]
-
 
 def odds_ratio(table: Marginal) -> Marginal:
     """The odds of the first column in the first row over those in the second row: (a / b) / (c / d).

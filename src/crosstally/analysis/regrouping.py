@@ -26,21 +26,6 @@ from crosstally.query.conditions import shown, where_in_text
 from crosstally.query.grammar import BIN, bin_label
 from crosstally.schema import Attribute, Schema
 
-__all__ = [
-    "AS_IT_IS",
-    "Groups",
-    "Regrouping",
-    "groups_in_text",
-    "is_regrouping",
-    "labels_among",
-    "level_in_text",
-    "named_after",
-    "parse_regrouping",
-    "read_regrouping",
-    "regrouping_of_texts",
-]
-
-
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 """The name of each group, and the labels it holds."""
 

@@ -41,8 +41,6 @@ from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["METHODS", "answer", "answer_all"]
-
 Names = tuple[str, ...]
 Reconstructing = Callable[[Known], list[Reconstruction]]
 
@@ -120,10 +118,6 @@ class _Asked:
             answers.update(zip(positions, (self._possible(each, known) for each in found), strict=True))
         return [answers[i] for i in range(len(tables))]
 
-    @property
-    def _corrected(self) -> bool:
-        return self.estimate.corrected != "none"
-
     def _marginal(
         self, names: Names, values: Floats, method: str, kind: ErrorKind, own: Uncertainty | None
     ) -> Marginal:
@@ -133,7 +127,7 @@ class _Asked:
             method=method,
             error_kind=kind,
             uncertainty=own,
-            corrected=self._corrected,
+            corrected=self.estimate.corrected != "none",
             caption=self.caption,
         )
 
@@ -158,9 +152,10 @@ class _Asked:
     def _covered(self, tables: Sequence[Names], known: Known) -> list[Marginal]:
         """Covered tables: the estimate's, with their errors."""
         estimate, errors, ndim = self.estimate, self.errors, len(known.shape)
+        corrected = estimate.corrected != "none"
         stack = rebuild(known.coefficients.reshape(-1, *known.shape), ndim)
-        bootstrap, moments = errors.bootstrap if self._corrected else None, errors.moments(estimate)
-        cells = clip_and_keep_total(stack, ndim) if self._corrected else stack
+        bootstrap, moments = errors.bootstrap if corrected else None, errors.moments(estimate)
+        cells = clip_and_keep_total(stack, ndim) if corrected else stack
         out = []
         for names, values in zip(tables, cells, strict=True):
             law = errors.covered_law(names)
@@ -195,6 +190,7 @@ class _Asked:
         only those of greatest entropy have intervals.
         """
         estimate, errors, method = self.estimate, self.errors, self.method
+        corrected = estimate.corrected != "none"
         if method in {None, LATENT_CLASSES}:
             known = self._with_reference(tables, known)
             if known.reference is None and method is not None:
@@ -203,11 +199,11 @@ class _Asked:
                     "for it and all pairs measured; leave the method out, or use maximum-entropy"
                 )
         method = method or ("maximum-entropy" if known.reference is None else LATENT_CLASSES)
-        linear = method == "least-squares" and not self._corrected
+        linear = method == "least-squares" and not corrected
         solve = linear_tables if linear else nearest_to_reference if method == LATENT_CLASSES else METHODS[method]
         kind, moments = ErrorKind.NONE, errors.moments(estimate)
         repeated = errors.bootstrap is not None and errors.sizes is not None
-        if self._corrected and known.covered[0] and (repeated or moments is not None):
+        if corrected and known.covered[0] and (repeated or moments is not None):
             modelled = ErrorKind.MODELLED if solve in {greatest_entropy, nearest_to_reference} else ErrorKind.NONE
             kind = modelled if _has_pairs(known) else ErrorKind.BOUNDS
         out = []

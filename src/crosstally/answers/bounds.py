@@ -26,8 +26,6 @@ from crosstally.answers.marginal import Marginal
 from crosstally.answers.uncertainty import Ends, whole_ends
 from crosstally.typing import Floats
 
-__all__ = ["margin_bounds"]
-
 _MOST_NUMBERS = 20_000_000
 """Margins larger than this, times the cells of the table, do not bound sums of cells: each cell's own bounds do."""
 

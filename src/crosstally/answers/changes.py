@@ -12,25 +12,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.linear_form import LinearForm, ProductTerm, placed
+from crosstally.answers.linear_form import LinearForm, ProductTerm
 from crosstally.query.question import Where
-from crosstally.residuals.axes import map_axis
+from crosstally.residuals.axes import map_axis, placed
 from crosstally.typing import Floats
-
-__all__ = [
-    "Change",
-    "added",
-    "combined",
-    "emptied",
-    "in_a_row",
-    "moved",
-    "scaled",
-    "shifted",
-    "statistic",
-    "taken",
-    "unbiased",
-    "where_added",
-]
 
 Places = tuple[tuple[int, ...], tuple[int, ...]]
 """Where the axes of each of two tables stand among those of the result."""

@@ -43,8 +43,6 @@ from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["ErrorBars", "ErrorLaw"]
-
 _SAME = 1e-10  # weights that differ by less, in proportion, are put together: rounding. The sum of squares is kept
 _NEGLIGIBLE = 1e-20  # terms with less than this part of the variance are left out: 1e-10 of the standard error
 
@@ -282,6 +280,8 @@ class ErrorLaw(ChosenSums):
         """The standard deviation of the noise in a cell; NaN where the table is not covered."""
         squares = outer_product([[1 / n**2, 1 - 1 / n] for n in self._sizes])
         variances = squares @ self._bars.variances((*self._names, *self._summed)).reshape(len(squares), -1)
+        if not self._summed and len(self._masks) == 1:
+            return math.sqrt(variances.item())
         # where nothing is added up the sum is exactly zero
         return self._placed([math.sqrt(variances @ each.squares()) if each.cells.any() else 0.0 for each in self._sums])
 

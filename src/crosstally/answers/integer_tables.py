@@ -32,8 +32,6 @@ from crosstally.query.question import Where
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["IntegerTables", "Rounding", "integer_tables"]
-
 Rounding = Literal["linear-program", "projection"]
 
 # Cells up to which linear programs are the default: they prove their optimum. Chosen for time; above it one projects.

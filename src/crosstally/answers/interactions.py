@@ -26,19 +26,9 @@ from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
 from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.residuals import Estimate, decompose, rebuild
+from crosstally.residuals.axes import placed
 from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
-
-__all__ = [
-    "SIZES",
-    "STRETCH_DOUBT",
-    "centred",
-    "interaction_factors",
-    "learned_sizes",
-    "own_sizes",
-    "smaller_sizes",
-    "unknown_sets",
-]
 
 SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 """The grid of s. At 3.2 a table is anything that its margins allow."""
@@ -170,8 +160,7 @@ def _stretched(
     for axis, factors in stretched.items():
         if axis in axes:
             size = np.minimum(size * factors.reshape(-1, *[1] * (len(axes) - 1 - axes.index(axis))), SIZES[-1])
-    drawn = centred(normals, len(size), [shape[axis] for axis in axes]) * size
-    return drawn.reshape(-1, *(n if axis in axes else 1 for axis, n in enumerate(shape)))
+    return placed(centred(normals, len(size), [shape[axis] for axis in axes]) * size, axes, len(shape))
 
 
 def _some_sets(estimate: Estimate, bootstrap: Bootstrap, order: int) -> Iterator[list[tuple[str, ...]]]:

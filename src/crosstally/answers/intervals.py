@@ -43,10 +43,9 @@ from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_
 from crosstally.inference.bootstrap import DRAWS, Bootstrap, Normals, stream_seed
 from crosstally.inference.joint_correction import clip_and_keep_total, view_orders
 from crosstally.residuals import Estimate, rebuild
+from crosstally.residuals.axes import placed
 from crosstally.residuals.combining import mean_squares
 from crosstally.typing import Floats
-
-__all__ = ["LEAST", "MARGIN", "Covered", "Modelled", "modelled_spread", "squares_shared"]
 
 _POOLED = 20.0
 """What near cells say together counts like this many replicates. Chosen with ``_NEAR`` on Adult and FARS-16: without
@@ -262,5 +261,4 @@ def _interaction(
     if weights is not None:
         size = SIZES[np.searchsorted(np.cumsum(weights), chosen).clip(max=len(SIZES) - 1)]
     own = centred(normals, number, [shape[axis] for axis in ordered]) * size.reshape(-1, *[1] * len(ordered))
-    own = own.transpose(0, *(i + 1 for i in np.argsort(ordered)))
-    return np.asarray(own.reshape(number, *(n if axis in axes else 1 for axis, n in enumerate(shape))))
+    return placed(own, ordered, len(shape))

@@ -30,13 +30,12 @@ import numpy as np
 
 from crosstally.inference.bootstrap import Normals, number_of_draws, stream_seed
 from crosstally.residuals import rebuild
-from crosstally.residuals.axes import map_axis
+from crosstally.residuals.axes import map_axis, placed
 from crosstally.typing import Floats
 
 if TYPE_CHECKING:
     from crosstally.answers.error_bars import ErrorBars
 
-__all__ = ["LinearForm", "ProductTerm", "normal_draws", "placed"]
 
 _MOST_WEIGHTS = 4_000_000
 """Numbers held for the weights of one attribute: larger tables have their errors from replicates alone."""
@@ -183,12 +182,6 @@ class LinearForm:
     def plus(self, other: LinearForm) -> LinearForm | None:
         """The sum with another of as many axes."""
         return LinearForm.of_terms(np.broadcast_shapes(self.shape, other.shape), self.terms + other.terms)
-
-
-def placed(stack: Floats, axes: Sequence[int], ndim: int) -> Floats:
-    """The axes after the first moved to some places among ``ndim``; the others have length one."""
-    order = [0, *(int(i) + 1 for i in np.argsort(axes))]
-    return np.expand_dims(stack.transpose(order), tuple(i + 1 for i in range(ndim) if i not in axes))
 
 
 def normal_draws(errors: ErrorBars, names: tuple[str, ...], values: Floats) -> Floats:

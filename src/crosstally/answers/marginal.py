@@ -25,8 +25,6 @@ from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, cell_rows, text_table
 from crosstally.typing import Floats, Interval
 
-__all__ = ["USUAL_LEVEL", "ErrorKind", "Marginal", "check_level"]
-
 USUAL_LEVEL = 0.95
 """The level of intervals where none is asked for."""
 

@@ -32,8 +32,6 @@ from crosstally.residuals.mixed import MeasuredWay, MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["LinearErrors", "MatrixError", "NestedError"]
-
 _MOST_LAWS = 400
 """Cells of one table whose quantiles are worked out one by one under Laplace noise, a few milliseconds each; those of
 larger tables count as normal, which many numbers added up nearly are."""
@@ -232,8 +230,8 @@ class MatrixError(ChosenSums):
     def std_error(self) -> Floats:
         """The standard deviation of the noise in each cell."""
         out = np.zeros(self._places.shape)
-        for number, mask in enumerate(self._masks.astype(np.float64)):
-            table = self._law.variances(self._names, self._summed, mask, self._kept)
+        for number, mask in enumerate(self._masks):
+            table = self._law.variances(self._names, self._summed, mask.astype(np.float64), self._kept)
             out = np.where(self._places == number, table, out)
         return np.sqrt(np.maximum(out, 0.0))
 

@@ -32,9 +32,8 @@ from crosstally.inference.bootstrap import Normals, number_of_draws, seed_of, st
 from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate, combine, rebuild
+from crosstally.residuals.axes import placed
 from crosstally.typing import Floats
-
-__all__ = ["MomentTable", "Moments"]
 
 _EVEN = 0.1
 """The share of independence in tables from which shares are read, so that none is exactly zero. Chosen on FARS-16."""
@@ -160,18 +159,12 @@ class MomentTable:
 
     def spread(self, change: Change | None) -> Spread:
         """Of the cells, or of sums of them, in counts; no count is larger than the total."""
-        free = 0
         out: Floats = np.zeros(())
-        shape = self.values.shape
-        for axes, shares in self._shares():
-            names = self.moments.estimate.schema.ordered([self.names[axis] for axis in axes])
-            order = [names.index(self.names[axis]) for axis in axes]
-            own = self.moments.variances(names).transpose(order)
-            wide = own.reshape([shape[axis] if axis in axes else 1 for axis in range(len(shape))])
+        for names, axes, shares in self._shares():
+            wide = placed(self.moments.variances(names)[None], axes, self.values.ndim)[0]
             out = out + _variances_moved(wide, shares, change)
-            free += 0 if self.moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
         people = self.values if change is None else change.table(self.values)
-        squares = out * self.moments.total**2 + free / self.values.size * np.maximum(people, 0.0)
+        squares = out * self.moments.total**2 + self._free * np.maximum(people, 0.0)
         return Spread(None, squares, squares, math.inf, most=np.full(squares.shape, self.moments.total))
 
     def draws(self) -> Floats:
@@ -181,38 +174,47 @@ class MomentTable:
         cell is below zero and the total stays; otherwise shares of small groups would be anything. The errors of some
         attributes are the same in every table that holds them.
         """
-        shape, total = self.values.shape, self.moments.total
-        free, moved = 0, np.zeros((1, *shape))
-        for axes, shares in self._shares():
-            names = self.moments.estimate.schema.ordered([self.names[axis] for axis in axes])
+        shape = self.values.shape
+        moved = np.zeros((1, *shape))
+        for names, axes, shares in self._shares():
             variances = self.moments.variances(names)
             errors = self._normals("moment", names, variances.shape) * np.sqrt(variances)
             for axis, n in enumerate(variances.shape, start=1):
                 errors = (errors - errors.mean(axis=axis, keepdims=True)) / math.sqrt(1 - 1 / n)
-            errors = errors.transpose(0, *(names.index(self.names[axis]) + 1 for axis in axes))
-            wide = [shape[axis] if axis in axes else 1 for axis in range(len(shape))]
-            moved = moved + total * errors.reshape(len(errors), *wide) * shares
-            free += 0 if self.moments.measured(names) else math.prod(shape[axis] - 1 for axis in axes)
-        if free:
-            people = np.sqrt(free / self.values.size * np.maximum(self.values, 0.0))
+            moved = moved + self.moments.total * placed(errors, axes, len(shape)) * shares
+        if self._free:
+            people = np.sqrt(self._free * np.maximum(self.values, 0.0))
             moved = moved + people * self._normals("people", self.names, shape)
         drawn = clip_and_keep_total(self.values + moved, len(shape))
         return np.concatenate([self.values[None], drawn])
+
+    @property
+    def _free(self) -> float:
+        """What part of the sampling variance of a cell no measured moment takes away."""
+        schema = self.moments.estimate.schema
+        sets = (schema.ordered(names) for n in range(1, len(self.names) + 1) for names in combinations(self.names, n))
+        free = [math.prod(n - 1 for n in schema.sizes(each)) for each in sets if not self.moments.measured(each)]
+        return sum(free) / self.values.size
 
     def _normals(self, stream: str, names: Names, shape: Sequence[int]) -> Floats:
         number = number_of_draws(self.values.size)
         return Normals(stream_seed(self.moments.digest, stream, names)).draw((number, *shape))
 
-    def _shares(self) -> Iterator[tuple[tuple[int, ...], Floats]]:
-        """The sets of axes, and the share that each cell of the table has of the cell of the set that it is in."""
+    def _shares(self) -> Iterator[tuple[Names, list[int], Floats]]:
+        """The sets, their axes, and the share that each cell of the table has of the cell of the set that it is in."""
         ndim, even = self.values.ndim, np.ones(())
         for name in self.names:
             even = np.multiply.outer(even, self.moments.frequencies[name])
         table = (1 - _EVEN) * np.maximum(self.values, 0.0) / self.moments.total + _EVEN * even
         for size in range(1, ndim + 1):
-            for axes in combinations(range(ndim), size):
-                others = tuple(axis for axis in range(ndim) if axis not in axes)
-                yield axes, table / table.sum(axis=others, keepdims=True)
+            for names in combinations(self.names, size):
+                ordered = self.moments.estimate.schema.ordered(names)
+                others = tuple(axis for axis in range(ndim) if self.names[axis] not in names)
+                yield (
+                    ordered,
+                    [self.names.index(name) for name in ordered],
+                    table / table.sum(axis=others, keepdims=True),
+                )
 
 
 def _variances_moved(variances: Floats, shares: Floats, change: Change | None) -> Floats:

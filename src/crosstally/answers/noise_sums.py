@@ -25,8 +25,6 @@ from crosstally.budget import Noise, NoiseKind
 from crosstally.residuals.axes import outer_product
 from crosstally.typing import Floats
 
-__all__ = ["CellSums", "ChosenSums", "NoiseTerm", "half_width"]
-
 # Limits memory: 4 MB of complex numbers. Wider sums of equal draws go through the integral, as mixed ones do.
 _MOST_LATTICE_POINTS = 2**18
 # Frequencies of the integral. Twice as many halve the blur, which is 0.0003 of the reach at most, and the time doubles.
@@ -307,10 +305,12 @@ class ChosenSums(ABC):
 
     def __init__(self, names: Sequence[str], summed: Sequence[str], chosen: NDArray[np.bool_] | None) -> None:
         self._names, self._summed = tuple(names), tuple(summed)
-        chosen = np.ones((1,) * len(names), np.bool_) if chosen is None else chosen
-        shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
-        masks, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
-        self._masks, self._places = masks.reshape(-1, *inside), places.reshape(shape)
+        self._places = np.zeros((1,) * len(names), np.intp)
+        self._masks: Sequence[NDArray[np.bool_]] = [np.ones((), np.bool_)]
+        if chosen is not None:
+            shape, inside = chosen.shape[: len(names)], chosen.shape[len(names) :]
+            masks, places = np.unique(chosen.reshape(math.prod(shape), -1), axis=0, return_inverse=True)
+            self._masks, self._places = list(masks.reshape(-1, *inside)), places.reshape(shape)
         self._half_widths: dict[float, float | Floats] = {}
 
     @property

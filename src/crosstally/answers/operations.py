@@ -29,8 +29,6 @@ from crosstally.schema import Attribute, Level, Schema
 from crosstally.schema.canonical import canonical_text
 from crosstally.typing import Floats
 
-__all__ = ["LabelledTable", "label_code"]
-
 COUNT, DIFFERENCE, RATIO, SHARE, VALUE = "count", "difference", "ratio", "share", "value"
 
 

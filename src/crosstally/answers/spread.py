@@ -36,10 +36,9 @@ from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.answers.unmeasured.proportional_fitting import rake
 from crosstally.inference.bootstrap import Bootstrap, Normals
 from crosstally.residuals import rebuild
+from crosstally.residuals.axes import placed
 from crosstally.residuals.nested import shares_in_groups
 from crosstally.typing import Floats
-
-__all__ = ["InGroups", "SpreadOverGroups", "grouped_bounds", "spread"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +67,7 @@ def spread(stack: NDArray[Any], axes: Mapping[int, InGroups], shares: Mapping[in
     for axis, own in axes.items():
         stack = stack.take(own.groups, axis + 1)
         if shares is not None:
-            stack = stack * _along(shares[axis], axis, stack.ndim - 1)
+            stack = stack * placed(shares[axis], (axis,), stack.ndim - 1)
     return stack
 
 
@@ -126,7 +125,7 @@ class SpreadOverGroups:
         margins, places = [groups.reshape(len(groups), -1)], [_numbered(self.cells.shape, self.axes)]
         for axis in self.axes:
             margins.append(np.repeat(_one_way(values, axis), len(groups), axis=0))
-            places.append(_along(np.arange(shape[axis])[None], axis, ndim)[0])
+            places.append(placed(np.arange(shape[axis])[None], (axis,), ndim)[0])
         rake(tables, margins, places)
         return np.concatenate([values, tables])
 
@@ -143,7 +142,7 @@ class SpreadOverGroups:
         for axis, own in self.axes.items():
             stack = own.in_full(self.whole.bootstrap())
             in_full = np.maximum(_one_way(values, axis)[0], stack[0]) + MARGIN * np.sqrt(squares_shared(stack))
-            most = np.minimum(most, _along(in_full[None], axis, most.ndim)[0])
+            most = np.minimum(most, placed(in_full[None], (axis,), most.ndim)[0])
         return least, most
 
 
@@ -164,11 +163,6 @@ def grouped_bounds(  # noqa: PLR0917 (the first ones are bound by the answer)
     ends = np.concatenate([spread(low, axes, alone), spread(high, axes)])
     low, high = ends if change is None else change(ends)
     return whole_ends(np.minimum(low, values), np.maximum(high, values))
-
-
-def _along(rows: NDArray[Any], axis: int, ndim: int) -> NDArray[Any]:
-    """Rows of values as stacks of tables that have them along one axis."""
-    return rows.reshape(len(rows), *(-1 if i == axis else 1 for i in range(ndim)))
 
 
 def _one_way(stack: Floats, axis: int) -> Floats:

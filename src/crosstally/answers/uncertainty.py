@@ -44,29 +44,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change, Places, combined, emptied
-from crosstally.answers.linear_form import LinearForm, placed
+from crosstally.answers.linear_form import LinearForm
 from crosstally.errors import QueryError
+from crosstally.residuals.axes import placed
 from crosstally.typing import Floats
 
 if TYPE_CHECKING:
     from crosstally.answers.error_bars import ErrorBars
 
-__all__ = [
-    "Bounds",
-    "CellError",
-    "Counts",
-    "Draws",
-    "Ends",
-    "Joint",
-    "LinearLaw",
-    "Spread",
-    "Uncertainty",
-    "computed",
-    "drawn_ends",
-    "in_one_row",
-    "joined",
-    "whole_ends",
-]
 
 _RANGES = {
     "count": (0.0, np.inf),

@@ -28,8 +28,6 @@ from crosstally.cli.output.encoding import prepare_streams, without_codes
 from crosstally.cli.output.screen import one_line
 from crosstally.errors import CrosstallyError
 
-__all__ = ["app", "main"]
-
 # Exit codes, as docs/reference/cli.md promises them; 141 is what a shell tells of SIGPIPE (128 + 13).
 DONE, CHECK_FAILED, BAD_INPUT, INTERNAL, CLOSED_PIPE = 0, 1, 2, 3, 141
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # a full or failing disk, which is no mistake of ours

@@ -16,7 +16,6 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.notebook.results import Answer
 
-__all__ = ["EXAMPLES", "ask"]
 
 EXAMPLES = (
     'crosstally ask people.csv --ledger people.ledger "25 <= age < 35 and sex = Female" --epsilon 0.05',

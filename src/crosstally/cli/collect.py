@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import crosstally as ct
 from crosstally.cli import interrupts
 from crosstally.cli.options import Epsilon, Force, Json, Quiet, argument, check_output, flag, option
-from crosstally.cli.output.screen import data, number_of, people, print_json, progress, progress_of_reading
+from crosstally.cli.output.screen import data, number_of, print_json, progress, progress_of_reading
+from crosstally.cli.output.screen import people as _people  # a collection has people of its own
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, CrosstallyError
 from crosstally.json_text import read_json
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from crosstally.local.collector import Collector
-    from crosstally.local.protocol import Protocol, Tokens
-
-__all__ = ["EXAMPLES", "plan", "release", "report", "simulate", "tokens"]
 
 _ROW = """'{"country": "FR", "plan": "paid"}'"""
 EXAMPLES = {
@@ -61,15 +59,14 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Design a collection: a public protocol that says what every device is asked. Free: no data is read."""
-    from crosstally.cli.output.screen import people as screen_for_people
-    from crosstally.local.protocol import design
-
     if epsilon is None:
         raise BudgetError("say how much privacy a report may spend: --epsilon")
     read = Schema.load(schema)
     check_output(output, force=force)
     with progress("planning", quiet=quiet or json):
-        made = design(read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum, tokens=tokens)
+        made = ct.local.design(
+            read, epsilon=epsilon, people=people, ways=ways, method=method, minimum=minimum, tokens=tokens
+        )
         low, high = made.predicted_error
     with writing(output):
         made.save(output)
@@ -77,7 +74,7 @@ def plan(
         facts = {"protocol": made.id, "method": made.method, "groups": len(made.groups), "minimum": made.minimum}
         print_json({**facts, "predicted_l2_error": [low, high]})
         return
-    screen = screen_for_people(quiet=quiet)
+    screen = _people(quiet=quiet)
     screen.say(f"Saved {output}: {made.method}, {len(made.groups):,} groups, at least {made.minimum:,} reports.")
     screen.say(
         f"A table over {ways} attributes is expected to be off by {100 * low:.2g}% to {100 * high:.2g}% of all people "
@@ -100,27 +97,23 @@ def tokens(
     quiet: Quiet = False,
 ) -> None:
     """Make one-time tokens to hand out, one to each person; the file is secret and stays with the collector."""
-    from crosstally.local.protocol import Protocol, Tokens
-
-    read = Protocol.load(protocol)
+    read = ct.local.Protocol.load(protocol)
     check_output(output, force=force)
-    made = Tokens.issue(read, number)
+    made = ct.local.Tokens.issue(read, number)
     with writing(output):
         made.save(output)
-    screen = people(quiet=quiet)
+    screen = _people(quiet=quiet)
     screen.say(f"Saved {output}: {number:,} tokens, one in a line. Each counts once: whoever has two counts twice.")
     screen.put(
         f"Next, on each device: crosstally collect report {protocol} ROW --token TOKEN --store FILE --cap NUMBER"
     )
 
 
-def _read_tokens(protocol: Protocol, paths: list[Path] | None) -> Tokens | None:
+def _read_tokens(protocol: ct.local.Protocol, paths: list[Path] | None) -> ct.local.Tokens | None:
     """The tokens of all files together."""
-    from crosstally.local.protocol import Tokens
-
-    found: Tokens | None = None
+    found: ct.local.Tokens | None = None
     for path in paths or ():
-        held = Tokens.load(path, protocol)
+        held = ct.local.Tokens.load(path, protocol)
         found = held if found is None else found.joined(held)
     if protocol.tokens and found is None:
         raise CrosstallyError("this protocol has tokens: name the file of those that were handed out (--tokens)")
@@ -142,9 +135,8 @@ def report(
 ) -> None:
     """Draw a person's report, or print the one drawn earlier. Prints base64; it never prints the row."""
     from crosstally.local import client
-    from crosstally.local.protocol import Protocol
 
-    read, values = Protocol.load(protocol), _read_row(row)
+    read, values = ct.local.Protocol.load(protocol), _read_row(row)
     try:
         kept = client.FileStore(store)
         interrupts.before_charge()  # an interrupt between charge and report would lose the report
@@ -203,11 +195,10 @@ def simulate(
     """Draw the reports that many people's devices would send, from a file of their rows."""
     import numpy as np
 
-    from crosstally.local.protocol import Protocol
     from crosstally.sources.kinds import source_of
     from crosstally.sources.source import Scan
 
-    read = Protocol.load(protocol)
+    read = ct.local.Protocol.load(protocol)
     held = _read_tokens(read, tokens)
     check_output(output, force=force)
     with progress_of_reading("drawing reports", rows, quiet=quiet) as tell:
@@ -215,10 +206,12 @@ def simulate(
         drawn = np.concatenate(list(_simulated(read, found, held)))
     with writing(output):
         write_bytes(output, drawn.tobytes())
-    people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")
+    _people(quiet=quiet).say(f"Saved {output}: a report of 37 bytes for each row.")
 
 
-def _simulated(protocol: Protocol, found: Iterable[Any], tokens: Tokens | None) -> Iterator[NDArray[Any]]:
+def _simulated(
+    protocol: ct.local.Protocol, found: Iterable[Any], tokens: ct.local.Tokens | None
+) -> Iterator[NDArray[Any]]:
     """The reports of each batch of rows, after a first empty batch; people take tokens in their order."""
     import numpy as np
 
@@ -231,7 +224,7 @@ def _simulated(protocol: Protocol, found: Iterable[Any], tokens: Tokens | None) 
         tokens = None if tokens is None else tokens.after(codes.shape[1])
 
 
-def _codes(protocol: Protocol, batch: Any) -> NDArray[np.int64]:
+def _codes(protocol: ct.local.Protocol, batch: Any) -> NDArray[np.int64]:
     """The cells of all rows; rows with values outside the schema are encoded one by one, by the client's code."""
     import numpy as np
 
@@ -262,12 +255,9 @@ def release(
     quiet: Quiet = False,
 ) -> None:
     """Count reports, each id once, and make a release from which anyone can read any table with error bars."""
-    from crosstally.local.collector import Collector, Reason
-    from crosstally.local.protocol import Protocol
-
-    read = Protocol.load(protocol)
+    read = ct.local.Protocol.load(protocol)
     check_output(output, force=force)
-    collector = Collector(read, tokens=_read_tokens(read, tokens))
+    collector = ct.local.Collector(read, tokens=_read_tokens(read, tokens))
     numbers: dict[str, int] = {}
     for path in reports:
         try:
@@ -285,9 +275,9 @@ def release(
         reach = {"liars": liars, "table": list(table), "people": moved}
         print_json({**facts, "unusual_groups": list(unusual), "liars": reach})
         return
-    screen = people(quiet=quiet)
+    screen = _people(quiet=quiet)
     for words, number in numbers.items():
-        became = "accepted" if words == Reason.ACCEPTED else f"refused: {words}"
+        became = "accepted" if words == ct.local.Reason.ACCEPTED else f"refused: {words}"
         screen.say(f"{number_of(number, 'report', 'reports')} {became}.")
     screen.say(_sizes_in_words(collector, unusual))
     if moved is not None:
@@ -304,7 +294,7 @@ def _first_table(schema: Schema) -> tuple[str, ...]:
     return next(schema.names[:k] for k in (2, 1, 0) if math.prod(schema.shape[:k]) <= MOST_CELLS)
 
 
-def _sizes_in_words(collector: Collector, unusual: tuple[int, ...]) -> str:
+def _sizes_in_words(collector: ct.local.Collector, unusual: tuple[int, ...]) -> str:
     from crosstally.local.influence import FALSE_ALARM
 
     rate = f"1 of {1 / FALSE_ALARM:,.0f} honest collections"

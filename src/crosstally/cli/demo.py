@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
     from crosstally.strategies.planner import Comparison
 
-__all__ = ["EXAMPLES", "demo"]
 
 EXAMPLES = ("crosstally demo", "crosstally demo --directory first-look")
 
@@ -100,10 +99,10 @@ def _write_rows(rows: pa.Table, schema: Schema, folder: Path) -> None:
 
 def _compare(schema: Schema) -> Comparison:
     from crosstally.strategies import Direct, Flat, TwoStage, Views
-    from crosstally.strategies.planner import compare
+    from crosstally.strategies.planner import Proposal, compare
 
     few = (TwoStage(), Flat(), Views(), Direct())  # a story for people who see this for the first time
-    return compare(schema, None, Budget(epsilon=1), rows=_PEOPLE, strategies=few)
+    return compare(schema, Proposal(Budget(epsilon=1), rows=_PEOPLE), strategies=few)
 
 
 def _release(

@@ -22,8 +22,6 @@ from crosstally.sources.drafting.edges import AGE_EDGES, bin_names, edges_near_q
 from crosstally.strategies import Direct
 from crosstally.workload import Workload
 
-__all__ = ["with_bought_edges"]
-
 
 def with_bought_edges(draft: Draft, source: Any, budget: Budget, *, ledger: Path, reading: Reading) -> Draft:
     """The draft with bins that follow noisy counts, and what these cost; the ledger is made for it.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from crosstally.measurements import Measurement
 
-__all__ = ["EXAMPLES", "inspect"]
 
 EXAMPLES = (
     "crosstally inspect people.release.parquet",
@@ -135,7 +134,6 @@ def _paid_words(paid: dict[str, Any]) -> str:
 
 
 def _attributes(release: ct.Release) -> Table:
-
     table = grid("name", "labels", "cells", left=2)
     for attribute in release.schema.attributes:
         table.add_row(joined([attribute.name]), joined(attribute.labels), f"{attribute.size:,}")
@@ -143,7 +141,6 @@ def _attributes(release: ct.Release) -> Table:
 
 
 def _measurements(release: ct.Release) -> Table:
-
     table = grid("what", "noise", "tables", "numbers", "standard error: min", "max", left=2)
     for each in _measured(release):
         ways = each["attributes"]

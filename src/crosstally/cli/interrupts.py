@@ -23,18 +23,6 @@ from types import FrameType
 
 from crosstally.platform_files import resource
 
-__all__ = [
-    "before_charge",
-    "check",
-    "exit_code",
-    "has_window",
-    "is_stopped",
-    "no_core_dumps",
-    "tell_of_compiling",
-    "watching",
-]
-
-
 # What is watched, and what it does where nobody has said otherwise: a shell lets its background commands ignore Ctrl-C.
 _USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 _SIGNALLED = 128  # a shell's exit code for a command that a signal ended, less the signal's number

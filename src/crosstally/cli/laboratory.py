@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from crosstally.errors import CrosstallyError
 
-__all__ = ["COMMANDS", "load"]
-
 COMMANDS = {
     "calibrate": "See how often 95% intervals contain the truth, on generated or public rows. "
     "Free; no ledger is touched.",

@@ -24,8 +24,6 @@ from crosstally.cli.output.screen import amount, data, facts, grid, joined, numb
 from crosstally.errors import LedgerError
 from crosstally.schema import Schema
 
-__all__ = ["EXAMPLES", "anchor", "create", "export", "raise_", "show", "verify"]
-
 EXAMPLES = {
     "create": ("crosstally ledger create people.ledger --schema people.schema.json --epsilon 3",),
     "show": ("crosstally ledger show people.ledger",),
@@ -66,7 +64,7 @@ def create(
 
 def show(ledger: LedgerFile, *, json: Json = False) -> None:
     """Show what may be spent, what was spent, and on what."""
-    from crosstally.privacy.ledger import State
+    from crosstally.privacy.ledger_records import State
 
     opened = ct.Ledger.open(ledger, read_only=True)
     if json:
@@ -199,7 +197,6 @@ def anchor(ledger: LedgerFile) -> None:
 
 
 def _print(ledger: ct.Ledger) -> None:
-
     print_json(
         {
             "ledger": str(ledger.path),

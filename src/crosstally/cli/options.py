@@ -23,36 +23,8 @@ from crosstally.schema import Schema
 
 if TYPE_CHECKING:
     from crosstally.strategies import Strategy
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal
     from crosstally.workload import Workload
-
-__all__ = [
-    "BudgetOptions",
-    "CheckFailedError",
-    "Delta",
-    "Epsilon",
-    "Force",
-    "Json",
-    "Output",
-    "PlanOptions",
-    "Quiet",
-    "Raw",
-    "Relation",
-    "ReleaseArgument",
-    "Rho",
-    "Rows",
-    "Tables",
-    "Ways",
-    "WorkloadOptions",
-    "argument",
-    "budget_option",
-    "check_output",
-    "check_reviewed",
-    "flag",
-    "option",
-    "read_tables",
-    "with_groups",
-]
 
 
 def option(metavar: str | None, words: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
@@ -221,7 +193,7 @@ class PlanOptions(WorkloadOptions):
 
     def proposal(self, schema: Schema, budget: Budget, neighbours: Neighbours | None, rows: int | None) -> Proposal:
         """The release that the options describe."""
-        from crosstally.strategies.proposal import Proposal
+        from crosstally.strategies.planner import Proposal
 
         relation = neighbours or Neighbours.ADD_REMOVE
         return Proposal(budget, rows=rows, neighbours=relation, objective=self.aim, named=self.read(schema))

@@ -11,8 +11,6 @@ from crosstally.cli.options import Force, Quiet, ReleaseArgument, check_output, 
 from crosstally.cli.output.screen import people
 from crosstally.platform_files import write_text, writing
 
-__all__ = ["EXAMPLES", "page"]
-
 EXAMPLES = ("crosstally page people.release.parquet -o people.html",)
 
 

@@ -16,9 +16,8 @@ from crosstally.measurements import Chosen
 from crosstally.releases.publication import costs_of_entries
 
 if TYPE_CHECKING:
-    from crosstally.privacy.ledger import Entry
+    from crosstally.privacy.ledger_records import Entry
 
-__all__ = ["check_paid"]
 
 _ORIGIN = re.compile(r"entry ([1-9][0-9]{0,17}) of ledger (.+)")
 

@@ -14,7 +14,6 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.sources import Reading
 
-__all__ = ["EXAMPLES", "part"]
 
 EXAMPLES = (
     "crosstally part people.parquet --plan people.plan.json --share 3/8 -o part-3.counts",
@@ -63,7 +62,6 @@ def part(
 
 
 def _tell(output: Path, plan: Path, share: str) -> None:
-
     screen = people()
     after = f"when all shares are counted: crosstally release --parts GLOB --plan {plan} --ledger FILE -o FILE"
     screen.put_table(facts([("counted", f"share {share}"), ("written", str(output)), ("next", after)]))

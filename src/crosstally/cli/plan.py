@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import crosstally as ct
-from crosstally.budget import Budget, Neighbours, exact
+from crosstally.budget import Budget, Neighbours
 from crosstally.cli.options import (
     BudgetOptions,
     Force,
@@ -47,10 +47,8 @@ if TYPE_CHECKING:
 
     from crosstally.strategies.advice import Advice
     from crosstally.strategies.planner import Comparison
-    from crosstally.strategies.proposal import Proposal
     from crosstally.strategies.verdicts import ExpectedError
 
-__all__ = ["EXAMPLES", "comparison_table", "plan", "stages_in_words"]
 
 EXAMPLES = (
     "crosstally plan people.schema.json --rows 50000 --epsilon 1",
@@ -88,7 +86,7 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Print the error to expect and what would change it most. Free: no data is read."""
-    from crosstally.strategies.planner import read_strategies
+    from crosstally.strategies.planner import compare, read_strategies, rests_on_rows
 
     read = _load(schema)
     payer = None if ledger is None else ct.Ledger.open(ledger)
@@ -103,7 +101,7 @@ def plan(
     proposal = wanted.proposal(read, budget, relation, rows)
     asked = read_strategies(wanted.strategy or "auto") if strategies or json else wanted.strategies()
     with progress("planning", quiet=quiet or json):
-        found = proposal.compared(read, asked, currency=None if payer is None else payer.currency)
+        found = compare(read, proposal, strategies=asked, currency=None if payer is None else payer.currency)
         if payer is not None and found.chosen.requests:
             payer.check(found.chosen)
             payer.check_left(found.chosen)
@@ -118,7 +116,8 @@ def plan(
     if not (quiet or json):
         options = [] if neighbours is None else ["--neighbours", neighbours.value]
         payment = [] if ledger is None else ["--ledger", str(ledger)]
-        by_rows = output is None and _rests_on_rows(proposal, read, wanted)
+        # `release --rows` takes that number as exact; here it is a guess: a plan that rests on it goes through a file
+        by_rows = output is None and rests_on_rows(read, proposal, strategies=wanted.strategies())
         if by_rows:
             options = ["--rows", str(rows), *options]
         _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
@@ -138,34 +137,10 @@ def _least_budget(
 
     if spend.epsilon is not None or spend.rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
+    # another epsilon is found: this one only says which kind of budget it is
+    proposal = wanted.proposal(schema, Budget(epsilon=1, delta=spend.delta), neighbours, rows)
     with progress("looking for the least epsilon"):
-        return solve_epsilon(
-            schema,
-            wanted.read(schema),
-            target,
-            neighbours=neighbours,
-            strategies=wanted.strategies(),
-            delta=None if spend.delta is None else exact(spend.delta, "delta"),
-            rows=rows,
-            objective=wanted.aim,
-        )
-
-
-def _rests_on_rows(proposal: Proposal, schema: Schema, wanted: PlanOptions) -> bool:
-    """Whether the plan would be another without the number of rows.
-
-    `release --rows` takes that number as exact; here it is a guess. A plan that rests on it goes through a file.
-    """
-    from crosstally.strategies.planner import rows_matter
-
-    return proposal.rows is not None and rows_matter(
-        schema,
-        proposal.named,
-        proposal.budget,
-        neighbours=proposal.neighbours,
-        strategies=wanted.strategies(),
-        rows=proposal.rows,
-    )
+        return solve_epsilon(schema, proposal, target, strategies=wanted.strategies())
 
 
 def _load(path: Path) -> Schema:

@@ -37,7 +37,6 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from crosstally.sources import Reading
 
-__all__ = ["EXAMPLES", "release"]
 
 EXAMPLES = (
     "crosstally release people.csv --schema people.schema.json --epsilon 1",
@@ -99,6 +98,7 @@ def release(
     The command checks everything that can fail before it spends anything.
     """
     from crosstally.pipeline import run
+    from crosstally.strategies.planner import compare
 
     paths, reading, silent = source or [], written.reading(), quiet or json
     found = _rows(paths, files, database, reading)
@@ -113,7 +113,7 @@ def release(
         proposal = wanted.proposal(read, spend.budget(), neighbours, rows)
         with progress("planning", quiet=silent):
             currency = _currency(files.ledger, paths)
-            approved = proposal.compared(read, wanted.strategies(), currency=currency).chosen
+            approved = compare(read, proposal, strategies=wanted.strategies(), currency=currency).chosen
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
     with _paying(approved, paths, files.ledger) as (ledger, created):
         measure = partial(run, schema=read, rows=rows, ledger=ledger, key=key, work_dir=files.work_dir)
@@ -158,7 +158,6 @@ def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: 
 
 
 def _approved(path: Path, given: list[str]) -> ct.Plan:
-
     if given:
         raise PlanError(f"a plan fixes budget, tables and strategy: leave out {', '.join(given)}, or --plan")
     planned = ct.Plan.load(path)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from crosstally.sources import Reading
     from crosstally.sources.inspection import Distributions
 
-__all__ = ["EXAMPLES", "review"]
 
 EXAMPLES = (
     "crosstally schema review people.csv people.schema.json",
@@ -58,7 +57,7 @@ def review(
     from crosstally.browser.steward.review import Review
     from crosstally.browser.steward.review_pages import serve
     from crosstally.sources.inspection import read_distributions
-    from crosstally.strategies.proposal import Proposal
+    from crosstally.strategies.planner import Proposal
 
     rows, path = source_and_schema("review", source, schema, database)
     if ways is not None and tables:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from crosstally.sources import ColumnReport, Draft, DraftedColumn, Reading, Report
     from crosstally.sources.detection import Detected
 
-__all__ = ["EXAMPLES", "check", "draft"]
 
 EXAMPLES = {
     "draft": (

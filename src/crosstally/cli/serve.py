@@ -12,8 +12,6 @@ from crosstally.cli.output.screen import people
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Schema
 
-__all__ = ["EXAMPLES", "serve"]
-
 EXAMPLES = (
     "crosstally serve people.release.parquet",
     "crosstally serve people.release.parquet --port 8080 --host 0.0.0.0 --allow-host tables.example.org",

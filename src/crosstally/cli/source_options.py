@@ -18,7 +18,6 @@ from crosstally.errors import AmbiguousNumbersError, SchemaError, SourceError
 if TYPE_CHECKING:
     from crosstally.sources.reading_options import Reading
 
-__all__ = ["DatabaseOptions", "ReadingOptions", "Source", "SourceOptions", "settled", "source_and_schema"]
 
 T = TypeVar("T")
 

@@ -16,7 +16,6 @@ from crosstally.errors import CrosstallyError
 if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
 
-__all__ = ["EXAMPLES", "sql"]
 
 EXAMPLES = (
     'crosstally sql people.release.parquet "SELECT sex, count(*) FROM people GROUP BY sex"',
@@ -67,7 +66,6 @@ def sql(
 
 
 def _show(answer: SqlAnswer) -> None:
-
     numbers = {name for name, column in answer.columns.items() if not any(isinstance(cell, str) for cell in column)}
     table = grid(*answer.columns, left=0)
     for column, name in zip(table.columns, answer.columns, strict=True):

@@ -11,8 +11,6 @@ from crosstally.cli.output.screen import people
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import writing
 
-__all__ = ["EXAMPLES", "synth"]
-
 EXAMPLES = (
     "crosstally synth people.release.parquet -o rows.csv",
     "crosstally synth people.release.parquet --rows 1000000 -o rows.parquet",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from crosstally.analysis.regrouping import Regrouping
     from crosstally.answers.marginal import Marginal
 
-__all__ = ["EXAMPLES", "table"]
 
 EXAMPLES = (
     "crosstally table people.release.parquet sex age",

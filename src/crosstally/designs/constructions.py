@@ -55,19 +55,6 @@ from crosstally.designs.geometry import (
     projective_flats,
 )
 
-__all__ = [
-    "Construction",
-    "Count",
-    "Found",
-    "Make",
-    "constructions",
-    "designs_found",
-    "orbit_numbers",
-    "orbits_of",
-    "rotated",
-    "weighted",
-]
-
 _CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -216,40 +203,29 @@ def _copies(points: int, size: int, cover: int, copies: int, best: Count) -> Con
     return Construction("copies", best(*base), lambda make: copied(make(*base), base[0], points))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Array:
+def _array(  # noqa: PLR0917
+    points: int, size: int, cover: int, order: int, groups: int, together: int, extra: int, best: Count
+) -> Construction:
     """Groups of points: an orthogonal array for points in different groups, smaller designs for the rest.
 
     ``together`` groups and the ``extra`` points, which belong to no group, form each of the smaller designs; every
     cover - 1 groups are in one of them.
     """
+    # t points in t different groups are in a row of the array, q^t rows; t points of at most t - 1 groups, or with an
+    # extra point, are in a smaller design. h is ``together``, q ``order``, g ``groups``.
+    smaller = best(together * order + extra, size, cover)
 
-    points: int
-    size: int
-    cover: int
-    order: int
-    groups: int
-    together: int
-    extra: int
-
-    def count(self, best: Count) -> int:
-        """The array and the smaller designs."""
-        # t points in t different groups are in a row of the array, q^t rows; t points of at most t - 1 groups, or with
-        # an extra point, are in a smaller design. h is ``together``, q ``order``, g ``groups``.
-        smaller = best(self.together * self.order + self.extra, self.size, self.cover)
-        return int(self.order**self.cover) + best(self.groups, self.together, self.cover - 1) * smaller
-
-    def blocks(self, make: Make) -> RawBlocks:
-        """The array's blocks first."""
-        grouped = self.points - self.extra
-        extra = list(range(grouped, self.points))
-        made = shortened(orthogonal_array(self.order, self.groups, self.cover).tolist(), grouped)
+    def blocks(make: Make) -> RawBlocks:
+        grouped = points - extra
+        made = shortened(orthogonal_array(order, groups, cover).tolist(), grouped)
         # Points of group g are order * g + i; the last groups may be shorter, and then the array's blocks are too
-        for together in make(self.groups, self.together, self.cover - 1):
-            starts = [self.order * g for g in together]
-            members = [point for at in starts for point in range(at, min(at + self.order, grouped))] + extra
-            made += [tuple(members[i] for i in block) for block in make(len(members), self.size, self.cover)]
+        for held in make(groups, together, cover - 1):
+            members = [point for g in held for point in range(order * g, min(order * (g + 1), grouped))]
+            members += range(grouped, points)
+            made += [tuple(members[i] for i in block) for block in make(len(members), size, cover)]
         return made
+
+    return Construction("array", int(order**cover) + best(groups, together, cover - 1) * smaller, blocks)
 
 
 def _split(points: int, size: int, cover: int, first: int, shares: Sequence[int], best: Count) -> Construction:  # noqa: PLR0917
@@ -331,16 +307,7 @@ def _arrays(points: int, size: int, cover: int, best: Count) -> Iterator[Constru
         # All groups together, or as many points as there are, would be the design that is asked for
         for together in range(cover - 1, groups):
             if together * order + extra < points:
-                array = Array(
-                    points=points,
-                    size=size,
-                    cover=cover,
-                    order=order,
-                    groups=groups,
-                    together=together,
-                    extra=extra,
-                )
-                yield Construction("array", array.count(best), array.blocks)
+                yield _array(points, size, cover, order, groups, together, extra, best)
 
 
 def _splits(points: int, size: int, cover: int, best: Count) -> Iterator[Construction]:

@@ -18,23 +18,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Blocks",
-    "annealed",
-    "binomial_table",
-    "copied",
-    "fewest_greedy",
-    "greedy",
-    "product",
-    "pruned",
-    "schonheim_bound",
-    "selected",
-    "shortened",
-    "subset_ranks",
-    "tidied",
-    "uncovered",
-]
-
 Blocks = tuple[tuple[int, ...], ...]
 
 # Limits time: larger designs are pruned, but not trimmed and merged, which might save a few views.

@@ -5,8 +5,10 @@ Views of mixed sizes: attributes with many cells share their views with fewer ot
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -25,8 +27,6 @@ from crosstally.designs.covers import (
     uncovered,
 )
 from crosstally.errors import PlanError
-
-__all__ = ["MAX_COVER", "MAX_POINTS", "MAX_SIZE", "MAX_VIEWS", "covering_design", "covering_views"]
 
 MAX_POINTS = 512  # the largest number of attributes of a schema
 # A view of 16 binary attributes has 65,536 cells, mostly noise. Larger views are refused, except one of all attributes.
@@ -68,26 +68,48 @@ def covering_design(attributes: int, size: int, cover: int) -> Blocks:
     if size >= attributes:
         return (tuple(range(attributes)),)
     asked = f"{attributes} attributes, views of {size} and every {cover} together"
-    advice = f"at most {MAX_VIEWS:,} are allowed: take larger views, a smaller cover or fewer attributes"
-    bound = schonheim_bound(attributes, size, cover)
-    if bound > MAX_VIEWS:
-        raise PlanError(f"a design of at least {bound:,} views is needed for {asked}; {advice}")
+    bound = _bound(attributes, size, cover, asked)
     # Designs made too large can lose at most a few views when they are tidied.
     if best_count(attributes, size, cover) > _CLOSE * MAX_VIEWS:
-        raise PlanError(f"no design of few enough views is known for {asked}; {advice}")
+        raise _too_many_views("no design of few enough views is known", asked)
     design = min(_designs(attributes, size, cover, bound), key=lambda views: (len(views), sum(map(len, views))))
     if len(design) > MAX_VIEWS:
-        raise PlanError(f"no design of few enough views is known for {asked}; {advice}")
+        raise _too_many_views("no design of few enough views is known", asked)
     if uncovered(design, attributes, cover) or max(map(len, design)) > size:
         raise RuntimeError(f"the design made for {asked} is not one")
     return tuple(sorted(design))
 
 
-def _check_numbers(attributes: int, size: int, cover: int) -> None:
+def design_if_known(make: Callable[..., Blocks], *numbers: int | Sequence[int]) -> Blocks:
+    """The views of ``covering_design`` or ``covering_views``; none where no design of few enough views is known."""
+    try:
+        return make(*numbers)
+    except PlanError:
+        return ()
+
+
+def _bound(attributes: int, size: int, cover: int, asked: str) -> int:
+    """A number of views that no design stays below; raises if that is too many."""
+    bound = schonheim_bound(attributes, size, cover)
+    if bound > MAX_VIEWS:
+        raise _too_many_views(f"a design of at least {bound:,} views is needed", asked)
+    return bound
+
+
+def _too_many_views(what: str, asked: str) -> PlanError:
+    advice = f"at most {MAX_VIEWS:,} are allowed: take larger views, a smaller cover or fewer attributes"
+    return PlanError(f"{what} for {asked}; {advice}")
+
+
+def _check_points(attributes: int, cover: int) -> None:
     if not 1 <= attributes <= MAX_POINTS:
         raise PlanError(f"a design has 1 to {MAX_POINTS} attributes, got {attributes}")
     if not 1 <= cover <= MAX_COVER:
         raise PlanError(f"a design covers 1 to {MAX_COVER} attributes together, got {cover}")
+
+
+def _check_numbers(attributes: int, size: int, cover: int) -> None:
+    _check_points(attributes, cover)
     if size < cover:
         raise PlanError(f"a view of {size} attributes cannot hold {cover} together: size must be at least cover")
     if size > MAX_SIZE and size < attributes:
@@ -173,12 +195,9 @@ def covering_views(sizes: Sequence[int], max_cells: int, cover: int) -> Blocks:
 
 
 def _check_sizes(sizes: tuple[int, ...], limit: int, cover: int) -> None:
-    if not 1 <= len(sizes) <= MAX_POINTS:
-        raise PlanError(f"a design has 1 to {MAX_POINTS} attributes, got {len(sizes)}")
+    _check_points(len(sizes), cover)
     if min(sizes) < 2:
         raise PlanError(f"an attribute must have at least 2 cells, got {min(sizes)}")
-    if not 1 <= cover <= MAX_COVER:
-        raise PlanError(f"a design covers 1 to {MAX_COVER} attributes together, got {cover}")
     largest = math.prod(sorted(sizes)[-cover:])
     if largest > limit:
         raise PlanError(
@@ -193,11 +212,8 @@ def _views(sizes: tuple[int, ...], limit: int, cover: int) -> Blocks:
     if math.prod(sizes) <= limit:
         return (tuple(range(points)),)
     widest = _width(sorted(sizes), limit)
-    bound = schonheim_bound(points, max(widest, cover), cover)
     asked = f"{points} attributes, views of {limit:,} cells and every {cover} together"
-    advice = f"at most {MAX_VIEWS:,} are allowed: take larger views, a smaller cover or fewer attributes"
-    if bound > MAX_VIEWS:
-        raise PlanError(f"a design of at least {bound:,} views is needed for {asked}; {advice}")
+    _bound(points, max(widest, cover), cover, asked)
     order = sorted(range(points), key=lambda attribute: -sizes[attribute])
     ordered = tuple(sizes[attribute] for attribute in order)
     found = min(
@@ -206,7 +222,7 @@ def _views(sizes: tuple[int, ...], limit: int, cover: int) -> Blocks:
         default=None,
     )
     if found is None:
-        raise PlanError(f"no design of few enough views is known for {asked}; {advice}")
+        raise _too_many_views("no design of few enough views is known", asked)
     views = tuple(sorted(tuple(sorted(order[point] for point in view)) for view in found))
     if uncovered(views, points, cover) or max(_cells(view, sizes) for view in views) > limit:
         raise RuntimeError(f"the design made for {asked} is not one")
@@ -231,9 +247,8 @@ def _options(sizes: tuple[int, ...], limit: int, cover: int) -> Iterator[Blocks]
     for width in range(min(widest, MAX_SIZE, points - 1), narrowest - 1, -1):
         if schonheim_bound(points, width, cover) >= fewest:
             break
-        try:
-            design = covering_design(points, width, cover)
-        except PlanError:
+        design = design_if_known(covering_design, points, width, cover)
+        if not design:
             break  # narrower views would be more still
         completed = _completed(design, sizes, limit, cover)
         if completed is None:
@@ -272,25 +287,17 @@ def _packed(sizes: tuple[int, ...], limit: int) -> Blocks:
     """Each attribute in the first view with room for it."""
     views: list[list[int]] = []
     for point, size in enumerate(sizes):
-        room = (view for view in views if _cells(tuple(view), sizes) * size <= limit)
-        view = next(room, None)
+        view = next((view for view in views if _cells(view, sizes) * size <= limit), None)
         if view is None:
-            views.append([point])
-        else:
-            view.append(point)
+            views.append(view := [])
+        view.append(point)
     return tuple(map(tuple, views))
 
 
-def _cells(view: tuple[int, ...], sizes: tuple[int, ...]) -> int:
+def _cells(view: Sequence[int], sizes: tuple[int, ...]) -> int:
     return math.prod(sizes[attribute] for attribute in view)
 
 
 def _width(sizes: Sequence[int], limit: int) -> int:
     """How many of the sizes, from the first on, fit together."""
-    width, cells = 0, 1
-    for size in sizes:
-        cells *= size
-        if cells > limit:
-            break
-        width += 1
-    return width
+    return sum(cells <= limit for cells in itertools.accumulate(sizes, operator.mul))

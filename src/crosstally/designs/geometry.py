@@ -18,18 +18,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Integers
 
-__all__ = [
-    "Field",
-    "affine_flats",
-    "circles",
-    "field_of",
-    "golay_words",
-    "orthogonal_array",
-    "prime_power",
-    "prime_powers",
-    "projective_flats",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Field:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
     from crosstally.sql import SqlAnswer
 
-__all__ = ["Columns", "columns_csv", "columns_json", "csv_pieces", "csv_text", "inert", "sdmx_csv_text", "sql_file"]
-
 
 Columns = Mapping[str, Sequence[str | float | None]]
 

@@ -22,23 +22,6 @@ if TYPE_CHECKING:
     from crosstally.schema import Schema
     from crosstally.typing import Floats
 
-__all__ = [
-    "FORMATS",
-    "MEASURES",
-    "Cell",
-    "Format",
-    "Written",
-    "common",
-    "free_name",
-    "known",
-    "labelled_cells",
-    "margins",
-    "measures",
-    "pieces",
-    "without_dust",
-    "written",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Written:

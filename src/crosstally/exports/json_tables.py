@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
     from crosstally.schema import Attribute, Schema
 
-__all__ = [
-    "codes_of",
-    "json_stat_coded_text",
-    "json_stat_metadata",
-    "json_stat_text",
-    "json_text",
-    "measure_name",
-]
 
 _SAFE = re.compile(r"[^,\[\]*?]+")
 """Labels that can be used as codes; the other characters have a meaning in a list of codes."""

@@ -14,8 +14,6 @@ from crosstally.exports.formats import pieces
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
 
-__all__ = ["parquet_pieces"]
-
 
 def parquet_pieces(marginal: Marginal, *, level: float | None = None) -> Iterator[bytes]:
     """The bytes of the file, a row for each cell as CSV has them: texts for labels, null where an error is unknown."""

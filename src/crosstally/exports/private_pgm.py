@@ -15,8 +15,6 @@ from crosstally.measurements import Measurement
 from crosstally.releases import Release
 from crosstally.schema import Schema
 
-__all__ = ["to_mbi"]
-
 
 def to_mbi(release: Release) -> tuple[Any, list[Any]]:
     """The domain and the measurements of a release, for the estimators of mbi.

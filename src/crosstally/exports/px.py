@@ -15,7 +15,6 @@ from crosstally.exports.formats import MEASURES, free_name, measures
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
 
-__all__ = ["px_text"]
 
 _DIGITS = 9  # after the point: as many as without_dust keeps
 _UNKNOWN = '".."'  # two dots: missing

@@ -18,8 +18,6 @@ from crosstally.platform_files import whole_file
 if TYPE_CHECKING:
     from crosstally.synthesis import SyntheticData
 
-__all__ = ["write_rows"]
-
 
 def write_rows(rows: SyntheticData, path: Path, *, raw: bool = False) -> None:
     """Write rows as Parquet or, where the file's name ends in .csv, as CSV.

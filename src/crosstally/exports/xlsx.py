@@ -17,7 +17,6 @@ from crosstally.exports.formats import measures
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
 
-__all__ = ["columns_xlsx", "xlsx_bytes"]
 
 _MOST_ROWS = 1_048_575  # of a sheet, without the line of names
 _LONGEST_TEXT = 32_767  # characters of a cell

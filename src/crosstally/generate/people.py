@@ -18,14 +18,6 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
 
-__all__ = [
-    "PEOPLE",
-    "check_rows",
-    "labelled_rows",
-    "people",
-    "resample",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Trait:

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.joint_correction import LEAST_VARIANCE, with_total_above_zero
+from crosstally.inference.joint_correction import LEAST_VARIANCE, view_orders, with_total_above_zero
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate
 from crosstally.residuals.combining import Averages, by_shape
@@ -46,18 +46,6 @@ from crosstally.typing import Floats
 if TYPE_CHECKING:
     from crosstally.inference.estimates import Inference
 
-__all__ = [
-    "DRAWS",
-    "REPLICATES",
-    "Bootstrap",
-    "Normals",
-    "bootstrapped",
-    "inverse_noise",
-    "noise_of_coefficients",
-    "number_of_draws",
-    "seed_of",
-    "stream_seed",
-]
 
 _DENSE_SCALE = 50.0
 """From this scale on discrete Gaussian noise is drawn as continuous: values differ by less than half a cell, 1% of a
@@ -298,7 +286,7 @@ def _orders(inference: Inference) -> NDArray[np.int64]:
     """How many attributes each coefficient holds; those outside all views, which nothing corrects, count as none."""
     orders = np.zeros(len(inference.linear.keys), np.int64)
     for view in inference.views:
-        orders[view.places] = view.orders
+        orders[view.places] = view_orders(view.shape)
     return orders
 
 

@@ -34,20 +34,6 @@ from crosstally.residuals.combining import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
 
-__all__ = [
-    "CORRECTED",
-    "JOINT",
-    "ROUNDS",
-    "SHRUNK",
-    "Inference",
-    "estimate",
-    "infer",
-    "maximal_views",
-    "smallest_cell",
-    "unsolved_estimate",
-    "usual_correction",
-]
-
 SHRUNK = "shrunk"
 JOINT = "joint"
 CORRECTED = (SHRUNK, JOINT, *CORRECTIONS)

@@ -50,21 +50,6 @@ from crosstally.errors import CrosstallyError
 from crosstally.residuals.axes import outer_product
 from crosstally.typing import Floats
 
-__all__ = [
-    "CORRECTIONS",
-    "LEAST_VARIANCE",
-    "JointCorrection",
-    "ViewGroup",
-    "clip",
-    "clip_and_keep_total",
-    "nearest_above_zero",
-    "ripple",
-    "unchanged",
-    "view_factors",
-    "view_orders",
-    "with_total_above_zero",
-]
-
 # Guard against endless ripples: the most steps of a table are _LEAST_STEPS plus _STEPS_FOR_EACH_CELL times its cells.
 _LEAST_STEPS = 10_000_000
 _STEPS_FOR_EACH_CELL = 1_000  # see above. A table that needs more is clipped with its total kept
@@ -193,11 +178,6 @@ class ViewGroup:
         """For each coefficient the number of cells over the attributes that it does not hold."""
         return outer_product([[n] + [1] * (n - 1) for n in self.shape])
 
-    @cached_property
-    def orders(self) -> NDArray[np.int64]:
-        """How many attributes each coefficient holds."""
-        return view_orders(self.shape)
-
 
 class JointCorrection:
     """What all corrections of coefficients with these variances have in common, prepared once.
@@ -222,7 +202,7 @@ class JointCorrection:
         for group in groups:
             # The last coefficient of a view holds all its attributes; rho in its precisions makes steps scale-free
             penalties = _PENALTY / variances[group.places[:, -1]]
-            orders[group.places] = np.maximum(group.orders, 1)
+            orders[group.places] = np.maximum(view_orders(group.shape), 1)
             shares = penalties[:, None] / group.outside
             penalised += np.bincount(group.places.ravel(), shares.ravel(), number)
             views += _steps_of(group, penalties)

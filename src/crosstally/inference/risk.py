@@ -66,8 +66,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-__all__ = ["COMPONENTS", "EDGES", "POOLED", "Blend", "Sets", "best_weights", "mixture_of"]
-
 _STEP_WIDTH = 0.35
 """The relative width of a component whose neighbours are at half and twice its mean: together they are flat in log."""
 

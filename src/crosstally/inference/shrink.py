@@ -48,6 +48,7 @@ from crosstally.inference.joint_correction import (
     ViewGroup,
     clip_and_keep_total,
     nearest_above_zero,
+    view_orders,
 )
 from crosstally.inference.risk import COMPONENTS, EDGES, POOLED, Blend, Sets, mixture_of
 from crosstally.measurements import Measurement
@@ -55,9 +56,6 @@ from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.axes import find
 from crosstally.residuals.combining import Averages, mean_squares
 from crosstally.typing import Floats
-
-__all__ = ["Shrinkage", "shrunk", "smoothed"]
-
 
 _FIRST_POWER = 2.0
 """p of the first joint correction: with 1, clipping thousands of cells moves the one-ways of sparse releases to twice
@@ -106,7 +104,7 @@ class Shrinkage:
         smooth = model.plausible(first)
         again = [smooth + noise for noise in noises]
         starts = [model.linear, *again]
-        now = [first, *(model.corrected(each, power=_FIRST_POWER) for each in again)]
+        now = [first, *[model.corrected(each, power=_FIRST_POWER) for each in again]]
 
         def blended(candidates: list[Floats]) -> list[Floats]:
             pair, *replicated = zip(now, candidates, strict=True)
@@ -163,8 +161,19 @@ def smoothed(combined: Estimate, groups: Sequence[ViewGroup], found: Floats) -> 
     s_B = max(0, 1 - n_B / D_B) is the share of the distance that is not noise (James and Stein). Sets of one order
     share what they say as in ``risk``. Where noise left no rows there is nothing to move: every cell is zero.
     """
-    model = _Model(combined, groups)
-    return model.smooth(found) if model.views and found[model.total] > 0 else found.copy()
+    model, out = _Model(combined, groups), found.copy()
+    if not (model.views and found[model.total] > 0):
+        return out
+    # s_B from the set itself (own) and from all sets of its order together (common)
+    sets, independent = model.sets, model.independent(found)
+    distances = (model.linear - independent) ** 2 / model.variances
+    sums = sets.sums(distances[sets.chosen])
+    together = np.bincount(sets.orders, sums)[sets.orders]
+    own, common = (1 - n / np.maximum(n, each) for n, each in ((sets.sizes, sums), (sets.sizes_of_orders, together)))
+    shares = np.where(sets.orders < 2, 1.0, (POOLED * common + sets.sizes * own) / (POOLED + sets.sizes))
+    at = sets.chosen
+    out[at] = independent[at] + shares[sets.of] * (found - independent)[at]
+    return out
 
 
 def _replicate_noise(
@@ -199,7 +208,7 @@ class _Model:
         self.orders = np.zeros(len(self.linear), np.int64)
         last = np.arange(len(self.linear))
         for view in self.views:
-            self.orders[view.places] = view.orders
+            self.orders[view.places] = view_orders(view.shape)
             last[view.places] = view.places[:, _last_of_set(view.shape)]
         self.sets = Sets(last, self.orders)
         self._corrections: dict[float, JointCorrection] = {}  # by power: the same for all starts
@@ -233,7 +242,7 @@ class _Model:
         order. ``found`` still holds noise. It is moved towards i until its distance is at most that of the truth.
         """
         # Squared distances in units of the variances, one number for each order
-        independent = self._independent(found)
+        independent = self.independent(found)
         apart, noisy = (
             np.bincount(self.orders, (each - independent) ** 2 / self.variances) for each in (found, self.linear)
         )
@@ -242,22 +251,7 @@ class _Model:
         shares[:2] = 1.0  # independence has the one-ways of what was found: no distance to move
         return np.asarray(independent + shares[self.orders] * (found - independent))
 
-    def smooth(self, found: Floats) -> Floats:
-        """See ``smoothed``."""
-        # s_B from the set itself (own) and from all sets of its order together (common)
-        sets, independent = self.sets, self._independent(found)
-        distances = (self.linear - independent) ** 2 / self.variances
-        sums = sets.sums(distances[sets.chosen])
-        together = np.bincount(sets.orders, sums)[sets.orders]
-        own, common = (
-            1 - n / np.maximum(n, each) for n, each in ((sets.sizes, sums), (sets.sizes_of_orders, together))
-        )
-        shares = np.where(sets.orders < 2, 1.0, (POOLED * common + sets.sizes * own) / (POOLED + sets.sizes))
-        out, at = found.copy(), sets.chosen
-        out[at] = independent[at] + shares[sets.of] * (found - independent)[at]
-        return out
-
-    def _independent(self, found: Floats) -> Floats:
+    def independent(self, found: Floats) -> Floats:
         """The coefficients of independence with the one-way tables found."""
         return self._averaged(self._guesses(found, pairs=False), [np.ones(len(v.places)) for v in self.views])
 

@@ -7,28 +7,21 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from crosstally.kernels.covering import next_combination, next_state, number_below, subset_rank
-
-__all__ = ["anneal_blocks", "anneal_selection"]
-
-
-@njit("float64(uint64)", cache=True)
-def _fraction(state: np.uint64) -> float:
-    return float(state >> np.uint64(11)) * 2.0**-53
+from crosstally.kernels.covering import fraction, next_combination, next_state, number_below, subset_rank
+from crosstally.typing import Floats, Integers
 
 
 @njit("int64(int64[::1], int64, int64, int64, int64[:, ::1], int64[::1], int64[::1], int64[:, ::1])", cache=True)
 def _exchange(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    block: NDArray[np.int64],
+    block: Integers,
     place: int,
     new: int,
     cover: int,
-    binomials: NDArray[np.int64],
-    orbits: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    changed: NDArray[np.int64],
+    binomials: Integers,
+    orbits: Integers,
+    counts: Integers,
+    changed: Integers,
 ) -> int:
     """Count as if a point of the block were another; how many more orbits are uncovered. ``changed`` lists them."""
     chosen, subset = np.arange(max(cover - 1, 1)), np.empty(cover, np.int64)
@@ -53,13 +46,13 @@ def _exchange(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 @njit("int64(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64, int64, float64[::1], uint64)", cache=True)
 def anneal_blocks(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    blocks: NDArray[np.int64],
-    binomials: NDArray[np.int64],
-    orbits: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    blocks: Integers,
+    binomials: Integers,
+    orbits: Integers,
+    counts: Integers,
     points: int,
     cover: int,
-    temperatures: NDArray[np.float64],
+    temperatures: Floats,
     seed: np.uint64,
 ) -> int:
     """Change one point of one block at a time until every subset is covered; how many orbits are left uncovered.
@@ -90,7 +83,7 @@ def anneal_blocks(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             continue
         change = _exchange(block, place, new, cover, binomials, orbits, counts, changed)
         state = next_state(state)
-        if change <= 0 or _fraction(state) < math.exp(-change / temperatures[step]):
+        if change <= 0 or fraction(state) < math.exp(-change / temperatures[step]):
             block[place] = new
             missing += change
         else:
@@ -101,7 +94,7 @@ def anneal_blocks(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 
 @njit("int64(int64[::1], int64[::1], int64[::1])", cache=True)
-def _swap(old: NDArray[np.int64], new: NDArray[np.int64], counts: NDArray[np.int64]) -> int:
+def _swap(old: Integers, new: Integers, counts: Integers) -> int:
     """Count the subsets of one block instead of those of another; how many more are uncovered."""
     change = 0
     for rank in old:
@@ -114,13 +107,7 @@ def _swap(old: NDArray[np.int64], new: NDArray[np.int64], counts: NDArray[np.int
 
 
 @njit("int64(int64[::1], int64, int64[::1], int64[::1], int64[::1])", cache=True)
-def _relist(
-    ranks: NDArray[np.int64],
-    number: int,
-    counts: NDArray[np.int64],
-    missing: NDArray[np.int64],
-    where: NDArray[np.int64],
-) -> int:
+def _relist(ranks: Integers, number: int, counts: Integers, missing: Integers, where: Integers) -> int:
     """Bring the list of uncovered subsets up to date for these; how many it holds."""
     for rank in ranks:
         if counts[rank] == 0 and where[rank] < 0:
@@ -136,12 +123,12 @@ def _relist(
 
 @njit("int64(int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[::1], uint64)", cache=True)
 def anneal_selection(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    pool: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    holders: NDArray[np.int64],
-    selected: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    temperatures: NDArray[np.float64],
+    pool: Integers,
+    starts: Integers,
+    holders: Integers,
+    selected: Integers,
+    counts: Integers,
+    temperatures: Floats,
     seed: np.uint64,
 ) -> int:
     """Swap selected blocks for blocks of the pool until every subset is covered; how many are left uncovered.
@@ -170,7 +157,7 @@ def anneal_selection(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         old = selected[slot]
         change = _swap(pool[old], pool[new], counts)
         state = next_state(state)
-        if change <= 0 or _fraction(state) < math.exp(-change / temperatures[step]):
+        if change <= 0 or fraction(state) < math.exp(-change / temperatures[step]):
             selected[slot] = new
             number = _relist(pool[old], number, counts, missing, where)
             number = _relist(pool[new], number, counts, missing, where)

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["merge_order"]
+from crosstally.typing import Floats, Integers
 
 # Costs that differ by less, in proportion, are equal: powers are computed in two ways that round differently.
 _TIE = 1e-9
@@ -42,7 +42,7 @@ _OBJECTIVE, _SUM_OF_CELLS = 0, 1
 
 
 @njit("float64(int64, int64, uint64[:, ::1], float64[:, ::1])", cache=True)
-def _shared_cells(i: int, j: int, sets: NDArray[np.uint64], cells: NDArray[np.float64]) -> float:
+def _shared_cells(i: int, j: int, sets: NDArray[np.uint64], cells: Floats) -> float:
     """The number of cells over the attributes that two sets share, from a table for each eight attributes."""
     total = 1.0
     for word in range(sets.shape[1]):
@@ -58,12 +58,7 @@ def _shared_cells(i: int, j: int, sets: NDArray[np.uint64], cells: NDArray[np.fl
 
 @njit("float64(int64, int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64)", cache=True)
 def _union(  # noqa: PLR0917
-    i: int,
-    j: int,
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    most: float,
+    i: int, j: int, sets: NDArray[np.uint64], cells: Floats, state: Floats, most: float
 ) -> float:
     """Weight times cells of the union of two sets; infinite beyond the most cells."""
     together = state[i, _CELLS] * state[j, _CELLS] / _shared_cells(i, j, sets, cells)
@@ -79,20 +74,23 @@ def _raised(number: float, root: int) -> float:
     return raised * (1 - _TIE)
 
 
+Clusters = tuple[NDArray[np.uint64], Floats, Floats, Floats]
+"""Sets, cells, state and limits, see ``merge_order``."""
+Partners = tuple[Floats, Integers, NDArray[np.bool_]]
+"""For each set the least increase of any of its merges, the partner that attains it, and whether that is known: if not
+it is a lower bound."""
+
+
 @njit(
-    "void(int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1])",
+    "void(int64, Tuple((uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1])),"
+    " Tuple((float64[::1], int64[::1], boolean[::1])))",
     cache=True,
 )
-def _find_partner(  # noqa: PLR0917
-    i: int,
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    best: NDArray[np.float64],
-    partner: NDArray[np.int64],
-) -> None:
+def _find_partner(i: int, clusters: Clusters, partners: Partners) -> None:
     """The set with which one merges at the least increase of cost; what was known is a bound, and enough if reached."""
+    sets, cells, state, limits = clusters
+    best, partner, known = partners
+    known[i] = True
     # With what was known as a bound (a cost that no partner can undercut) the first partner that reaches it is the best
     most, root, window = limits[_MOST_CELLS], int(limits[_ROOT]), int(limits[_WINDOW])
     bound = best[i] + _TIE * abs(best[i])
@@ -109,12 +107,7 @@ def _find_partner(  # noqa: PLR0917
 
 @njit("void(int64, int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], int64)", cache=True, inline="always")
 def _unite(  # noqa: PLR0917
-    i: int,
-    j: int,
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    root: int,
+    i: int, j: int, sets: NDArray[np.uint64], cells: Floats, state: Floats, root: int
 ) -> None:
     """One set becomes the union of two, the other goes."""
     state[i, _CELLS] *= state[j, _CELLS] / _shared_cells(i, j, sets, cells)
@@ -125,24 +118,11 @@ def _unite(  # noqa: PLR0917
     state[j, _CELLS] = 0.0
 
 
-@njit(
-    "void(int64, int64, uint64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], "
-    "boolean[::1])",
-    cache=True,
-    inline="always",
-)
-def _look_around(  # noqa: PLR0917
-    i: int,
-    j: int,
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    best: NDArray[np.float64],
-    partner: NDArray[np.int64],
-    known: NDArray[np.bool_],
-) -> None:
+@njit(inline="always")
+def _look_around(i: int, j: int, clusters: Clusters, partners: Partners) -> None:
     """Increases change for a union i alone: find its best partner, whether it is that of others, and who lost j."""
+    sets, cells, state, limits = clusters
+    best, partner, known = partners
     number, most, root, window = len(sets), limits[_MOST_CELLS], int(limits[_ROOT]), int(limits[_WINDOW])
     best[i], partner[i] = math.inf, -1
     for k in range(max(0, i - window), min(number, i + window + 1)):
@@ -170,12 +150,7 @@ def _look_around(  # noqa: PLR0917
     cache=True,
 )
 def merge_order(  # noqa: PLR0917
-    sets: NDArray[np.uint64],
-    cells: NDArray[np.float64],
-    state: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    merged: NDArray[np.int64],
-    totals: NDArray[np.float64],
+    sets: NDArray[np.uint64], cells: Floats, state: Floats, limits: Floats, merged: Integers, totals: Floats
 ) -> int:
     """Merge sets until that has become far from the best on the way, or none may be merged; the number of merges.
 
@@ -192,19 +167,18 @@ def merge_order(  # noqa: PLR0917
         merged: Written: for each merge the set that stays and the one that goes; its length limits the merges.
         totals: Written: for each merge the objective, and the sum of cells, after it.
     """
-    # best[i] is the least increase of any merge of i, or a lower bound where not known[i]; partner[i] attains it
-    number, root, known = len(sets), int(limits[_ROOT]), np.ones(len(sets), np.bool_)
-    best, partner = np.full(number, -1e300), np.full(number, -1)
+    number, root = len(sets), int(limits[_ROOT])
+    best, partner, known = np.full(number, -1e300), np.full(number, -1), np.ones(number, np.bool_)
+    clusters, partners = (sets, cells, state, limits), (best, partner, known)
     for i in range(number):
-        _find_partner(i, sets, cells, state, limits, best, partner)
+        _find_partner(i, clusters, partners)
     cost, needed = state[:, _COST].sum(), state[:, _CELLS].sum()
     least = math.inf
     for merge in range(min(number - 1, len(merged))):
         # The set with the least increase; while that is a bound only, look again
         i = int(np.argmin(best))
         while not known[i]:
-            _find_partner(i, sets, cells, state, limits, best, partner)
-            known[i] = True
+            _find_partner(i, clusters, partners)
             i = int(np.argmin(best))
         if best[i] == math.inf:
             return merge
@@ -221,5 +195,5 @@ def merge_order(  # noqa: PLR0917
         least = min(least, totals[merge, _OBJECTIVE])
         if totals[merge, _OBJECTIVE] > limits[_FAR] * least:
             return merge + 1
-        _look_around(i, j, sets, cells, state, limits, best, partner, known)
+        _look_around(i, j, clusters, partners)
     return min(number - 1, len(merged))

@@ -17,8 +17,6 @@ import numba
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import entries_are_safe, is_ours_alone, make_private_folder, user_number
 
-__all__ = ["find_place", "private_folder"]
-
 
 def find_place() -> None:
     """Let numba keep compiled code in a private temporary folder if it finds no place of its own.

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["SMALL_CELLS", "SMALL_SIZE", "count_large", "count_small", "count_weighted"]
+from crosstally.typing import Integers
 
 SMALL_SIZE = 256
 """Attributes of a small table have at most this many cells: a code is one byte."""
@@ -53,11 +53,11 @@ def _add_interleaved(words: NDArray[np.uint64], lanes: NDArray[np.uint32]) -> No
 def count_small(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint8],
     rows: int,
-    sizes: NDArray[np.int64],
-    members: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    sizes: Integers,
+    members: Integers,
+    starts: Integers,
+    offsets: Integers,
+    counts: Integers,
 ) -> None:
     """Add a batch to the counts of small tables, in place.
 
@@ -106,11 +106,11 @@ def _extend_large(keys: NDArray[np.uint32], codes: NDArray[np.uint32], size: np.
 def count_large(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint32],
     rows: int,
-    sizes: NDArray[np.int64],
-    members: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    sizes: Integers,
+    members: Integers,
+    starts: Integers,
+    offsets: Integers,
+    counts: Integers,
 ) -> None:
     """Add a batch to the counts of tables of fewer than 2^32 cells, in place. Arguments as for ``count_small``."""
     keys = np.empty(_BLOCK, np.uint32)
@@ -132,12 +132,12 @@ def count_large(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 )
 def count_weighted(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.uint32],
-    weights: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    members: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    weights: Integers,
+    sizes: Integers,
+    members: Integers,
+    starts: Integers,
+    offsets: Integers,
+    counts: Integers,
 ) -> None:
     """The same for rows that each stand for as many as ``weights`` say, of which there are as many as rows."""
     keys = np.empty(_BLOCK, np.uint32)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["greedy_blocks", "next_combination", "next_state", "number_below", "subset_rank"]
+from crosstally.typing import Floats, Integers
 
 
 @njit("uint64(uint64)", cache=True)
@@ -30,8 +30,14 @@ def number_below(state: np.uint64, limit: int) -> int:
     return int(((state >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32))
 
 
+@njit("float64(uint64)", cache=True)
+def fraction(state: np.uint64) -> float:
+    """A number from 0 (inclusive) to 1 (exclusive): the 53 high bits, as many as a float64 holds."""
+    return float(state >> np.uint64(11)) * 2.0**-53
+
+
 @njit("int64(int64[:, ::1], int64[::1], int64)", cache=True)
-def subset_rank(binomials: NDArray[np.int64], subset: NDArray[np.int64], cover: int) -> int:
+def subset_rank(binomials: Integers, subset: Integers, cover: int) -> int:
     """The rank of the first ``cover`` points of ``subset``, which are put in order."""
     for i in range(1, cover):
         point, j = subset[i], i
@@ -46,7 +52,7 @@ def subset_rank(binomials: NDArray[np.int64], subset: NDArray[np.int64], cover: 
 
 
 @njit("boolean(int64[::1], int64, int64)", cache=True)
-def next_combination(chosen: NDArray[np.int64], length: int, limit: int) -> bool:
+def next_combination(chosen: Integers, length: int, limit: int) -> bool:
     """Go to the next combination of ``length`` positions below ``limit``; false after the last one."""
     i = length - 1
     while i >= 0 and chosen[i] == limit - length + i:
@@ -61,12 +67,7 @@ def next_combination(chosen: NDArray[np.int64], length: int, limit: int) -> bool
 
 @njit("void(int64[::1], int64, int64, int64[:, ::1], uint8[::1], int64[::1])", cache=True)
 def _add_gains(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    block: NDArray[np.int64],
-    length: int,
-    cover: int,
-    binomials: NDArray[np.int64],
-    uncovered: NDArray[np.uint8],
-    gains: NDArray[np.int64],
+    block: Integers, length: int, cover: int, binomials: Integers, uncovered: NDArray[np.uint8], gains: Integers
 ) -> None:
     """Add to each point's gain the uncovered subsets it would complete with the last point of the block."""
     others = cover - 2
@@ -87,9 +88,7 @@ def _add_gains(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 
 @njit("int64(int64[::1], int64, int64, int64[:, ::1], uint8[::1])", cache=True)
-def _mark(
-    block: NDArray[np.int64], length: int, cover: int, binomials: NDArray[np.int64], uncovered: NDArray[np.uint8]
-) -> int:
+def _mark(block: Integers, length: int, cover: int, binomials: Integers, uncovered: NDArray[np.uint8]) -> int:
     """Mark the subsets of a block as covered; how many were not."""
     chosen, subset, found = np.arange(cover), np.empty(cover, np.int64), 0
     while True:
@@ -103,7 +102,7 @@ def _mark(
 
 
 @njit("void(int64[::1], int64, int64, int64, int64[:, ::1])", cache=True)
-def _unrank(block: NDArray[np.int64], rank: int, points: int, cover: int, binomials: NDArray[np.int64]) -> None:
+def _unrank(block: Integers, rank: int, points: int, cover: int, binomials: Integers) -> None:
     """Begin the block with the subset of a rank."""
     point = points
     for i in range(cover, 0, -1):
@@ -116,13 +115,7 @@ def _unrank(block: NDArray[np.int64], rank: int, points: int, cover: int, binomi
 
 @njit("int64(int64[::1], int64, int64[::1], int64, int64[::1], float64[::1], uint64)", cache=True)
 def _best_point(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    block: NDArray[np.int64],
-    length: int,
-    sizes: NDArray[np.int64],
-    room: int,
-    gains: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    state: np.uint64,
+    block: Integers, length: int, sizes: Integers, room: int, gains: Integers, weights: Floats, state: np.uint64
 ) -> int:
     """The point outside the block of most gain for its weight that has room; -1 when none gains."""
     best, score, ties = -1, 0.0, 0
@@ -142,12 +135,12 @@ def _best_point(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 @njit("int64(int64[::1], int64, int64, int64[:, ::1], uint8[::1], int64[:, ::1], uint64)", cache=True)
 def greedy_blocks(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    sizes: NDArray[np.int64],
+    sizes: Integers,
     max_cells: int,
     cover: int,
-    binomials: NDArray[np.int64],
+    binomials: Integers,
     uncovered: NDArray[np.uint8],
-    blocks: NDArray[np.int64],
+    blocks: Integers,
     seed: np.uint64,
 ) -> int:
     """Fill ``blocks`` one after another, each from an uncovered subset by the points that cover most.

@@ -42,12 +42,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crosstally.kernels.helmert import expand, project, widen, widened_cells
-
-__all__ = [
-    "GREATEST_ENTROPY",
-    "LEAST_SQUARES",
-    "solve_tables",
-]
+from crosstally.typing import Floats, Integers
 
 GREATEST_ENTROPY, LEAST_SQUARES = 0, 1  # the argument ``law`` of kernels: which dual is minimised
 
@@ -76,7 +71,7 @@ _LEAST_MARGIN = 1e-4  # smaller margins are raised to this: theta starts at thei
 
 
 @njit("boolean(float64[:, ::1])", cache=True)
-def _factorise(matrix: NDArray[np.float64]) -> bool:
+def _factorise(matrix: Floats) -> bool:
     """Cholesky's factor in the upper triangle, in place; False when the matrix is not positive definite.
 
     Four rows at a time are taken from all that follow, so that these are read and written a quarter as often.
@@ -104,7 +99,7 @@ def _factorise(matrix: NDArray[np.float64]) -> bool:
 
 
 @njit("void(float64[:, ::1], float64[::1])", cache=True)
-def _solve(factor: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
+def _solve(factor: Floats, vector: Floats) -> None:
     """The solution for a factorised matrix, in place."""
     number = len(vector)
     for k in range(number):
@@ -132,13 +127,14 @@ _TABLES = 3  # how many rows those are
 
 
 @njit("void(float64[::1], float64[::1])", cache=True)
-def _copy(source: NDArray[np.float64], target: NDArray[np.float64]) -> None:
+def _copy(source: Floats, target: Floats) -> None:
     for i in range(len(source)):  # an assignment of slices takes three seconds to compile
         target[i] = source[i]
 
 
 @njit("float64(float64[::1], float64[::1])", cache=True)
-def _dot(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+def dot(first: Floats, second: Floats) -> float:
+    """The inner product, added up from the first to the last."""
     total = 0.0
     for i in range(len(first)):
         total += first[i] * second[i]
@@ -146,7 +142,7 @@ def _dot(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 
 @njit("float64(float64[::1], float64[::1])", cache=True)
-def _normalise(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float:
+def _normalise(table: Floats, slopes: Floats) -> float:
     """Greatest entropy: p = exp(f) / Z in place of f, its derivative (but for the constraint on the sum), and log Z."""
     # The largest f is taken off before exponentials: no overflow, and log Z = top + log(sum)
     top = table[0]
@@ -163,7 +159,7 @@ def _normalise(table: NDArray[np.float64], slopes: NDArray[np.float64]) -> float
 
 
 @njit("float64(float64[::1], float64[::1], float64)", cache=True)
-def _clip(table: NDArray[np.float64], slopes: NDArray[np.float64], barrier: float) -> float:
+def _clip(table: Floats, slopes: Floats, barrier: float) -> float:
     """Least squares: the positive part of f over the number of cells in place of f, its derivative, sum t^2 / (2 C).
 
     The corner at zero is rounded: t maximises f t - t^2 / 2 + barrier log t, which is the value of the cell.
@@ -180,9 +176,7 @@ def _clip(table: NDArray[np.float64], slopes: NDArray[np.float64], barrier: floa
 
 
 @njit("void(float64[::1], int64[::1], int64[::1], float64[::1])", cache=True)
-def _spread(
-    coefficients: NDArray[np.float64], places: NDArray[np.int64], sizes: NDArray[np.int64], table: NDArray[np.float64]
-) -> None:
+def _spread(coefficients: Floats, places: Integers, sizes: Integers, table: Floats) -> None:
     """The function with these coefficients at these places, cell by cell."""
     table[:] = 0.0
     for i in range(len(places)):
@@ -192,12 +186,7 @@ def _spread(
 
 @njit("float64(int64, float64[:, ::1], float64, int64[::1], int64[::1], float64[:, ::1])", cache=True)
 def _evaluate(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    law: int,
-    vectors: NDArray[np.float64],
-    ridge: float,
-    places: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    cells: NDArray[np.float64],
+    law: int, vectors: Floats, ridge: float, places: Integers, sizes: Integers, cells: Floats
 ) -> float:
     """The dual at the trial point; the table, its slopes, the centre of the covariance and the gradient are written."""
     trial, gradient, centre = vectors[_TRIAL], vectors[_GRADIENT], vectors[_CENTRE]
@@ -218,11 +207,7 @@ def _evaluate(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 @njit("boolean(float64[:, ::1], float64, int32[:, ::1], float64[::1], float64[:, ::1])", cache=True)
 def _solve_directly(
-    vectors: NDArray[np.float64],
-    ridge: float,
-    products: NDArray[np.int32],
-    widened: NDArray[np.float64],
-    matrix: NDArray[np.float64],
+    vectors: Floats, ridge: float, products: NDArray[np.int32], widened: Floats, matrix: Floats
 ) -> bool:
     """Newton's direction: minus the gradient over covariance + ridge; False when that cannot be factorised."""
     centre, weights = vectors[_CENTRE], vectors[_WEIGHTS]
@@ -241,12 +226,7 @@ def _solve_directly(
 
 @njit("void(float64[:, ::1], float64, int64[::1], int64[::1], float64[:, ::1], float64[:, ::1])", cache=True)
 def _solve_by_search(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    vectors: NDArray[np.float64],
-    ridge: float,
-    places: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    cells: NDArray[np.float64],
-    search: NDArray[np.float64],
+    vectors: Floats, ridge: float, places: Integers, sizes: Integers, cells: Floats, search: Floats
 ) -> None:
     """The same direction, nearly, by conjugate gradients: no matrix, one transform each way for each step."""
     centre, weights, direction = vectors[_CENTRE], vectors[_WEIGHTS], vectors[_DIRECTION]
@@ -260,7 +240,7 @@ def _solve_by_search(  # noqa: PLR0917 (a kernel gets arrays and numbers)
                 direction[i], along[i], rest[i] = 0.0, 0.0, -vectors[_GRADIENT, i]
                 scales[i] = 1.0 / (weights[i] * (1.0 / len(slopes) + ridge))
             scaled[i] = rest[i] * scales[i]
-        size = _dot(rest, scaled)
+        size = dot(rest, scaled)
         first = max(first, size)
         if not size > _SEARCH_TOLERANCE * first:
             break  # the residual, in the norm of the scaling, is small beside the gradient's
@@ -272,17 +252,17 @@ def _solve_by_search(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         for x in range(len(slopes)):
             scratch[x] *= slopes[x]
         project(scratch, sizes)
-        mean = _dot(centre, along)
+        mean = dot(centre, along)
         for i in range(len(places)):
             image[i] = scratch[places[i]] - mean * centre[i] + ridge * weights[i] * along[i]
-        length = size / _dot(along, image)
+        length = size / dot(along, image)
         for i in range(len(places)):
             direction[i] += length * along[i]
             rest[i] -= length * image[i]
 
 
 @njit("void(float64[:, ::1], int64[::1], int64[::1])", cache=True)
-def _start(vectors: NDArray[np.float64], places: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+def _start(vectors: Floats, places: Integers, sizes: Integers) -> None:
     """Theta of the product of the margins of single attributes, kept away from zero."""
     theta, target = vectors[_THETA], vectors[_TARGET]
     theta[:] = 0.0
@@ -313,25 +293,20 @@ def _start(vectors: NDArray[np.float64], places: NDArray[np.int64], sizes: NDArr
         stride *= size
 
 
-_WORK = "UniTuple(float64[:, ::1], 4)"
+Problem = tuple[int, Integers, Integers, NDArray[np.int32]]
+"""The law, places, sizes and products, see ``solve_tables``."""
+Work = tuple[Floats, Floats, Floats, Floats]
+"""The arrays of work (module docstring)."""
 
 
 @njit(inline="always")  # a level of calls less halves the time to compile
-def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    law: int,
-    ridge: float,
-    tolerance: float,
-    most_steps: int,
-    places: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    products: NDArray[np.int32],
-    work: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
-) -> int:
+def _newton(problem: Problem, ridge: float, tolerance: float, most_steps: int, work: Work) -> int:
     """How many steps it took from theta to the minimum, which stands in theta; minus that when it was not reached.
 
     A step is accepted where the dual, convex along it, has not turned up by much. That and the stop use slopes only:
     near the minimum of a table that noise made impossible, differences of the dual itself drown in rounding.
     """
+    law, places, sizes, products = problem
     vectors, cells, wide, matrix = work
     theta, trial, gradient, direction = vectors[_THETA], vectors[_TRIAL], vectors[_GRADIENT], vectors[_DIRECTION]
     direction[:] = 0.0
@@ -342,7 +317,7 @@ def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             trial[i] = theta[i] + length * direction[i]
         # ``slope`` is minus the derivative along the direction at its start, ``rise`` the derivative at the trial point
         new = _evaluate(law, vectors, ridge, places, sizes, cells)
-        rise = _dot(gradient, direction)
+        rise = dot(gradient, direction)
         if rise > 0.0 and (rise > 0.3 * slope or new > value + 1e-13 * abs(value)) and length > _SHORTEST:
             length *= max(0.1, min(0.5, slope / (slope + rise)))
             continue
@@ -360,20 +335,13 @@ def _newton(  # noqa: PLR0917 (a kernel gets arrays and numbers)
                 widened = widen(cells[_SLOPES], sizes, wide[0], wide[1])
             if not _solve_directly(vectors, ridge, products, widened, matrix):
                 return -step
-        value, slope, length = new, -_dot(gradient, direction), 1.0
+        value, slope, length = new, -dot(gradient, direction), 1.0
         if not slope > 0.0:  # rounding is all that is left
             return step
 
 
 @njit(inline="always")  # a level of calls less halves the time to compile
-def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    law: int,
-    unit: float,
-    places: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    products: NDArray[np.int32],
-    work: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
-) -> float:
+def _follow(problem: Problem, unit: float, work: Work) -> float:
     """The smallest ridge that was reached, with its theta. It is made smaller in stages, each started from the last.
 
     Where constraints are such that no table meets them, theta grows as 1 / ridge, and a stage may be too wide: then the
@@ -383,7 +351,7 @@ def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     ridge, reached, least = LARGEST_RIDGE * unit, math.inf, SMALLEST_RIDGE * unit
     factor, tolerance, steps, last = _FIRST_FACTOR, _LOOSE, _STEPS_ALONE, False
     while ridge < _HOPELESS * unit:
-        taken = _newton(law, ridge, tolerance, steps, places, sizes, products, work)
+        taken = _newton(problem, ridge, tolerance, steps, work)
         # Three cases: the last, sharp minimum; a stage that was reached; one that was too wide
         if last:
             if taken > 0:
@@ -412,13 +380,13 @@ def _follow(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 )
 def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     law: int,
-    places: NDArray[np.int64],
-    sizes: NDArray[np.int64],
+    places: Integers,
+    sizes: Integers,
     products: NDArray[np.int32],
-    weights: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    tables: NDArray[np.float64],
-    ridges: NDArray[np.float64],
+    weights: Floats,
+    targets: Floats,
+    tables: Floats,
+    ridges: Floats,
 ) -> None:
     """Solve for each row of targets: the table, and the ridge that was reached, infinite if none was.
 
@@ -442,5 +410,5 @@ def solve_tables(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         vectors[_THETA] = 0.0
         if law == GREATEST_ENTROPY:
             _start(vectors, places, sizes)
-        ridges[i] = _follow(law, unit, places, sizes, products, work)
+        ridges[i] = _follow((law, places, sizes, products), unit, work)
         _copy(cells[_TABLE], tables[i])

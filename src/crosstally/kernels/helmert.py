@@ -11,20 +11,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = [
-    "expand",
-    "expand_abreast",
-    "marginal_differences",
-    "product_places",
-    "project",
-    "project_abreast",
-    "widen",
-    "widened_cells",
-]
+from crosstally.typing import Floats, Integers
 
 
 @njit("void(float64[::1], int64[::1])", cache=True)
-def expand(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> None:
+def expand(values: Floats, sizes: Integers) -> None:
     """Coefficients to the function with these coefficients, cell by cell, in place."""
     number, stride = len(values), 1
     for axis in range(len(sizes) - 1, -1, -1):
@@ -47,7 +38,7 @@ def expand(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> None:
 
 
 @njit("void(float64[::1], int64[::1])", cache=True)
-def project(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> None:
+def project(values: Floats, sizes: Integers) -> None:
     """A table to its inner products with all basis functions, in place."""
     number, stride = len(values), 1
     for axis in range(len(sizes) - 1, -1, -1):
@@ -70,7 +61,7 @@ def project(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> None:
 
 
 @njit("void(float64[::1], int64[::1], int64)", cache=True)
-def expand_abreast(values: NDArray[np.float64], sizes: NDArray[np.int64], abreast: int) -> None:
+def expand_abreast(values: Floats, sizes: Integers, abreast: int) -> None:
     """As ``expand``, of several tables at once: (cells, tables), flat. To the last bit what each would become alone.
 
     Additions are the same; whole rows of them are next to each other, which processors do several at a time.
@@ -90,7 +81,7 @@ def expand_abreast(values: NDArray[np.float64], sizes: NDArray[np.int64], abreas
 
 
 @njit("void(float64[::1], int64[::1], int64)", cache=True)
-def project_abreast(values: NDArray[np.float64], sizes: NDArray[np.int64], abreast: int) -> None:
+def project_abreast(values: Floats, sizes: Integers, abreast: int) -> None:
     """As ``project``, of several tables at once: (cells, tables), flat. To the last bit what each alone becomes."""
     stride = abreast
     for axis in range(len(sizes) - 1, -1, -1):
@@ -107,7 +98,7 @@ def project_abreast(values: NDArray[np.float64], sizes: NDArray[np.int64], abrea
 
 
 @njit("int64(int64[::1])", cache=True)
-def widened_cells(sizes: NDArray[np.int64]) -> int:
+def widened_cells(sizes: Integers) -> int:
     """How many numbers the widened transform has."""
     cells = 1
     for size in sizes:
@@ -116,9 +107,7 @@ def widened_cells(sizes: NDArray[np.int64]) -> int:
 
 
 @njit("float64[::1](float64[::1], int64[::1], float64[::1], float64[::1])", cache=True)
-def widen(
-    table: NDArray[np.float64], sizes: NDArray[np.int64], first: NDArray[np.float64], second: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def widen(table: Floats, sizes: Integers, first: Floats, second: Floats) -> Floats:
     """The inner products of a table with all basis functions and their squares; it stands in one of the two arrays."""
     number, inner = len(table), 1
     source, target = first, second
@@ -146,7 +135,7 @@ def widen(
 
 
 @njit("int32[:, ::1](int64[::1], int64[::1])", cache=True)
-def product_places(places: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int32]:
+def product_places(places: Integers, sizes: Integers) -> NDArray[np.int32]:
     """Where the product of each two basis functions stands in the widened transform."""
     number, ndim = len(places), len(sizes)
     out = np.zeros((number, number), np.int32)
@@ -172,7 +161,7 @@ def product_places(places: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArr
 
 
 @njit("float64(float64[::1], int64[::1], int64, int64)", cache=True)
-def _marginal_part(values: NDArray[np.float64], sizes: NDArray[np.int64], subset: int, z: int) -> float:
+def _marginal_part(values: Floats, sizes: Integers, subset: int, z: int) -> float:
     """What coefficient z of a marginal over some axes adds to its cells, in units of its basis function."""
     place, stride, scale = 0, 1, 1.0
     for axis in range(len(sizes) - 1, -1, -1):
@@ -186,17 +175,9 @@ def _marginal_part(values: NDArray[np.float64], sizes: NDArray[np.int64], subset
     return float(values[place] / scale)
 
 
-@njit(
-    "void(float64[:, ::1], float64[:, ::1], boolean[::1], int64[::1], int64[::1], float64[::1])",
-    cache=True,
-)
+@njit("void(float64[:, ::1], float64[:, ::1], boolean[::1], int64[::1], int64[::1], float64[::1])", cache=True)
 def marginal_differences(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    tables: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    covered: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
-    subsets: NDArray[np.int64],
-    largest: NDArray[np.float64],
+    tables: Floats, targets: Floats, covered: NDArray[np.bool_], sizes: Integers, subsets: Integers, largest: Floats
 ) -> None:
     """For each table the largest difference of a cell of its marginals over some subsets (axes as bits) to its targets.
 

@@ -7,13 +7,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["share_out"]
+from crosstally.typing import Floats
 
 _LEAST = 1e-300  # stands for zero under a fraction line
 
 
 @njit("float64(float64[::1])", cache=True)
-def _sum(numbers: NDArray[np.float64]) -> float:
+def _sum(numbers: Floats) -> float:
     """The sum, in four parts side by side: one after the other takes four times as long."""
     a = b = c = d = 0.0
     whole = len(numbers) // 4 * 4
@@ -29,12 +29,7 @@ def _sum(numbers: NDArray[np.float64]) -> float:
 
 @njit("void(float64[::1], float64[:, ::1], int32[:, ::1], float64[::1], float64[::1], float64[:, ::1])", cache=True)
 def share_out(  # noqa: PLR0917 (a kernel gets arrays)
-    weights: NDArray[np.float64],
-    values: NDArray[np.float64],
-    cells: NDArray[np.int32],
-    counts: NDArray[np.float64],
-    class_sums: NDArray[np.float64],
-    value_sums: NDArray[np.float64],
+    weights: Floats, values: Floats, cells: NDArray[np.int32], counts: Floats, class_sums: Floats, value_sums: Floats
 ) -> None:
     """Share each cell's count out among the classes, and add what each class gets to its sums.
 

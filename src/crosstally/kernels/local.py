@@ -11,16 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = [
-    "count_masks",
-    "draw_hadamard",
-    "draw_hashed",
-    "draw_kept",
-    "draw_residual_bits",
-    "draw_subsets",
-    "draw_unary",
-    "draw_wide_unary",
-]
+from crosstally.typing import Integers
 
 Words = NDArray[np.uint32]
 Answers = NDArray[np.uint64]
@@ -30,13 +21,7 @@ _HALF = np.uint64(32)  # bits of a half: the upper half of 32 random bits times 
 
 
 @njit("void(int64[::1], uint64[::1], int64[::1], int64[::1], int64[::1])", cache=True)
-def count_masks(
-    groups: NDArray[np.int64],
-    masks: Answers,
-    starts: NDArray[np.int64],
-    cells: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> None:
+def count_masks(groups: Integers, masks: Answers, starts: Integers, cells: Integers, counts: Integers) -> None:
     """Add each mask's bits to the counts of its group, which begin at ``starts``."""
     one, last = np.uint64(1), np.int64(-1)
     local = np.zeros(64, np.int64)
@@ -67,7 +52,7 @@ def below(words: Words, used: int, number: int) -> tuple[int | np.int64, int]:
 
 
 @njit("int64(int64[::1], int64, int64, uint32[::1], uint64[::1])", cache=True)
-def draw_kept(cells: NDArray[np.int64], values: int, keep: int, words: Words, out: Answers) -> int:
+def draw_kept(cells: Integers, values: int, keep: int, words: Words, out: Answers) -> int:
     """Randomised response among ``values``; kept where a word is below ``keep``."""
     used = 0
     for i in range(len(cells)):
@@ -86,7 +71,7 @@ def draw_kept(cells: NDArray[np.int64], values: int, keep: int, words: Words, ou
 
 
 @njit("int64(int64[::1], int64, int64, uint16[::1], uint64[::1])", cache=True)
-def draw_unary(cells: NDArray[np.int64], number: int, other: int, halves: NDArray[np.uint16], out: Answers) -> int:
+def draw_unary(cells: Integers, number: int, other: int, halves: NDArray[np.uint16], out: Answers) -> int:
     """A bit for each cell: set where half a word is below ``other``, or below 2^15 for the own cell."""
     if len(halves) < number * len(cells):
         return -1
@@ -102,7 +87,7 @@ def draw_unary(cells: NDArray[np.int64], number: int, other: int, halves: NDArra
 
 
 @njit("int64(int64[::1], int64, int64, uint64[::1], uint64[::1])", cache=True)
-def draw_wide_unary(cells: NDArray[np.int64], number: int, other: int, words: Answers, out: Answers) -> int:
+def draw_wide_unary(cells: Integers, number: int, other: int, words: Answers, out: Answers) -> int:
     """The same for many cells, all bits of a mask at once.
 
     Word by word a random 16-bit number is drawn for each bit, from its highest digit on, and compared with ``other``
@@ -135,7 +120,7 @@ def draw_wide_unary(cells: NDArray[np.int64], number: int, other: int, words: An
 
 @njit("int64(int64[::1], uint8[:, ::1], int64, int64, uint32[::1], uint64[::1])", cache=True)
 def draw_hashed(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    cells: NDArray[np.int64], hashes: NDArray[np.uint8], buckets: int, keep: int, words: Words, out: Answers
+    cells: Integers, hashes: NDArray[np.uint8], buckets: int, keep: int, words: Words, out: Answers
 ) -> int:
     """A function, a row of ``hashes``, and the hash of the cell by randomised response."""
     used = 0
@@ -157,7 +142,7 @@ def draw_hashed(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 @njit("int64(int64[::1], int64, int64, int64, uint32[::1], uint64[::1])", cache=True)
 def draw_subsets(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    cells: NDArray[np.int64], number: int, members: int, keep: int, words: Words, out: Answers
+    cells: Integers, number: int, members: int, keep: int, words: Words, out: Answers
 ) -> int:
     """A set of cells, the own one in it where a word is below ``keep``; the others by a partial shuffle."""
     used = 0
@@ -190,7 +175,7 @@ def parity(number: int) -> int:
 
 
 @njit("int64(int64[::1], int64, int64, uint32[::1], uint64[::1])", cache=True)
-def draw_hadamard(cells: NDArray[np.int64], order: int, keep: int, words: Words, out: Answers) -> int:
+def draw_hadamard(cells: Integers, order: int, keep: int, words: Words, out: Answers) -> int:
     """A row of Hadamard's matrix other than the first, and its sign at the cell."""
     used = 0
     for i in range(len(cells)):
@@ -204,9 +189,7 @@ def draw_hadamard(cells: NDArray[np.int64], order: int, keep: int, words: Words,
 
 
 @njit("int64(int64[:, ::1], int64[::1], int64, uint32[::1], uint64[::1])", cache=True)
-def draw_residual_bits(
-    codes: NDArray[np.int64], orders: NDArray[np.int64], keep: int, words: Words, out: Answers
-) -> int:
+def draw_residual_bits(codes: Integers, orders: Integers, keep: int, words: Words, out: Answers) -> int:
     """For each attribute, a row of ``codes``, a row of its matrix; the product of the signs."""
     used = 0
     for i in range(codes.shape[1]):

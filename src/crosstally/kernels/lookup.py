@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-__all__ = ["look_up_bytes", "look_up_integers"]
+from crosstally.typing import Integers
 
 _BYTES_READ = types.Array(types.uint8, 1, "C", readonly=True)  # memory of a source may be read-only
 _INTEGERS_READ = types.Array(types.int64, 1, "C", readonly=True)
@@ -21,7 +21,7 @@ def look_up_bytes(values: NDArray[np.uint8], table: NDArray[np.uint8], codes: ND
 
 
 @njit(types.void(_INTEGERS_READ, types.int64, _BYTES_READ, types.uint8[::1]), cache=True)
-def look_up_integers(values: NDArray[np.int64], low: int, table: NDArray[np.uint8], codes: NDArray[np.uint8]) -> None:
+def look_up_integers(values: Integers, low: int, table: NDArray[np.uint8], codes: NDArray[np.uint8]) -> None:
     """Write the code of each integer: the table begins at ``low``, and its last entry is for all others."""
     last = np.uint64(table.size - 1)
     for i in range(values.size):

@@ -23,21 +23,20 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from crosstally.kernels.entropy import dot
 from crosstally.kernels.helmert import expand, project
+from crosstally.typing import Floats, Integers
 
-__all__ = ["fit_margins"]
-
-Places = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+Places = tuple[Integers, Integers, Integers, Integers]
 """free (free sets, rows): the cell of the set's margin that a row lies in; wide (wide sets, rows): where the row of a
 wide margin starts; into, source: cell ``into[i]`` of the wide margins contains cell ``source[i]`` of a margin."""
 
-Blocks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+Blocks = tuple[Integers, Integers, Integers, Integers, Floats]
 """starts (sets + 1): where each margin starts; dims (sets): how many axes it has; sizes: of these axes, one set after
 the other; for each cell of a margin, as the place of a coefficient: which one it is (0 the total), and its scale."""
 
-Work = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+Work = tuple[Floats, Floats, Floats, Floats]
 """Vectors over L, wide margins, coefficients, and the table: rows as named below."""
 
 _PLACES = "Tuple((int64[:, ::1], int64[:, ::1], int64[::1], int64[::1]))"
@@ -63,21 +62,13 @@ _SHORTEST = 1e-18
 
 
 @njit("void(float64[::1])", cache=True)
-def _clear(values: NDArray[np.float64]) -> None:
+def _clear(values: Floats) -> None:
     for i in range(len(values)):  # an assignment of slices takes long to compile
         values[i] = 0.0
 
 
-@njit("float64(float64[::1], float64[::1])", cache=True)
-def _dot(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    total = 0.0
-    for i in range(len(first)):
-        total += first[i] * second[i]
-    return total
-
-
 @njit(f"void(float64[::1], {_PLACES}, float64[::1])", cache=True)
-def _make_wide(margins: NDArray[np.float64], places: Places, wide: NDArray[np.float64]) -> None:
+def _make_wide(margins: Floats, places: Places, wide: Floats) -> None:
     """Add up, for each cell of the wide margins, the cells of margins that contain it."""
     _, _, into, source = places
     _clear(wide)
@@ -86,7 +77,7 @@ def _make_wide(margins: NDArray[np.float64], places: Places, wide: NDArray[np.fl
 
 
 @njit(f"void(float64[::1], {_PLACES}, float64[::1])", cache=True)
-def _add_wide(wide: NDArray[np.float64], places: Places, margins: NDArray[np.float64]) -> None:
+def _add_wide(wide: Floats, places: Places, margins: Floats) -> None:
     """Add the wide margins to the margins that they were made of."""
     _, _, into, source = places
     for i in range(len(into)):
@@ -94,9 +85,7 @@ def _add_wide(wide: NDArray[np.float64], places: Places, margins: NDArray[np.flo
 
 
 @njit(inline="always")  # a call for each row takes as long as its work
-def _spread_row(
-    row: int, margins: NDArray[np.float64], places: Places, wide: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def _spread_row(row: int, margins: Floats, places: Places, wide: Floats, out: Floats) -> None:
     """One row of A' margins: the sum of the cells of all margins that a cell lies in."""
     free, starts, _, _ = places
     base = 0.0
@@ -111,9 +100,7 @@ def _spread_row(
 
 
 @njit(inline="always")  # a call for each row takes as long as its work
-def _sum_row(
-    row: int, cells: NDArray[np.float64], places: Places, wide: NDArray[np.float64], margins: NDArray[np.float64]
-) -> None:
+def _sum_row(row: int, cells: Floats, places: Places, wide: Floats, margins: Floats) -> None:
     """Add one row of a table to all margins."""
     free, starts, _, _ = places
     if len(free):
@@ -137,13 +124,7 @@ def _sum_row(
 
 
 @njit(f"void(float64[::1], float64, {_BLOCKS}, float64[::1], float64[::1])", cache=True)
-def _pull(
-    margins: NDArray[np.float64],
-    ridge: float,
-    blocks: Blocks,
-    coefficients: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
+def _pull(margins: Floats, ridge: float, blocks: Blocks, coefficients: Floats, out: Floats) -> None:
     """The gradient of ridge / 2 |theta|^2; ridge times theta stands in the coefficients."""
     starts, dims, sizes, which, scales = blocks
     _clear(coefficients)
@@ -199,7 +180,7 @@ def _evaluate(ridge: float, places: Places, blocks: Blocks, work: Work) -> float
 
 
 @njit(f"void(float64, int64[::1], {_PLACES}, {_BLOCKS}, {_WORK})", cache=True)
-def _apply_hessian(ridge: float, rows: NDArray[np.int64], places: Places, blocks: Blocks, work: Work) -> None:
+def _apply_hessian(ridge: float, rows: Integers, places: Places, blocks: Blocks, work: Work) -> None:
     """The Hessian times the vector of the search, from some rows of the table."""
     vectors, wide, coefficients, tables = work
     along, image, table = vectors[_ALONG], vectors[_IMAGE], tables[0]
@@ -215,13 +196,13 @@ def _apply_hessian(ridge: float, rows: NDArray[np.int64], places: Places, blocks
         _sum_row(r, own, places, wide[1], image)
     _add_wide(wide[1], places, image)
     _pull(along, ridge, blocks, coefficients[1], vectors[_PULL])
-    mean = _dot(along, vectors[_MARGIN])
+    mean = dot(along, vectors[_MARGIN])
     for i in range(len(image)):
         image[i] += vectors[_PULL, i] - mean * vectors[_MARGIN, i]
 
 
 @njit("int64[::1](float64[::1], int64, float64)", cache=True)
-def _rows_above(table: NDArray[np.float64], rows: int, least: float) -> NDArray[np.int64]:
+def _rows_above(table: Floats, rows: int, least: float) -> Integers:
     """The rows of a table that have a cell above some number."""
     width, count = len(table) // rows, 0
     found = np.empty(rows, np.int64)
@@ -256,7 +237,7 @@ def _search(ridge: float, places: Places, blocks: Blocks, work: Work) -> None:
             along[i] = rest[i] / (margin[i] + ridge) + (size / last * along[i] if step else 0.0)
         last = size
         _apply_hessian(ridge, rows, places, blocks, work)
-        curvature = _dot(along, image)
+        curvature = dot(along, image)
         if not curvature > 0.0:  # rounding is all that is left
             break
         length = size / curvature
@@ -285,7 +266,7 @@ def fit_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         for i in range(len(theta)):
             trial[i] = theta[i] + length * direction[i]
         new = _evaluate(ridge, places, blocks, work)
-        rise = _dot(gradient, direction)
+        rise = dot(gradient, direction)
         if rise > 0.0 and (rise > 0.3 * slope or new > value + 1e-13 * abs(value)) and length > _SHORTEST:
             length *= max(0.1, min(0.5, slope / (slope + rise)))
             continue
@@ -297,6 +278,6 @@ def fit_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             return -step
         step += 1
         _search(ridge, places, blocks, work)
-        value, slope, length = new, -_dot(gradient, direction), 1.0
+        value, slope, length = new, -dot(gradient, direction), 1.0
         if not slope > 0.0:  # rounding is all that is left
             return step

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-__all__ = ["NO_LABEL", "match_texts", "text_keys"]
+from crosstally.typing import Integers
 
 NO_LABEL = 255
 """The code of a text that is not a label."""
@@ -36,7 +36,7 @@ def _mask(size: int) -> np.uint64:
 
 
 @njit(types.void(_INTEGERS_READ, _WORDS_READ, types.uint64[::1]), cache=True)
-def text_keys(offsets: NDArray[np.int64], words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
+def text_keys(offsets: Integers, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
     """Write the key of each text: a number made of its size, its first eight bytes and its last eight.
 
     Memory goes on for a word after the last.
@@ -62,11 +62,11 @@ def _rest_is_same(words: NDArray[np.uint64], start: int, size: int, label: NDArr
     cache=True,
 )
 def match_texts(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    offsets: NDArray[np.int64],
+    offsets: Integers,
     words: NDArray[np.uint64],
     factor: np.uint64,
     slots: NDArray[np.uint8],
-    sizes: NDArray[np.int64],
+    sizes: Integers,
     labels: NDArray[np.uint64],
     codes: NDArray[np.uint8],
 ) -> None:

@@ -23,9 +23,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from crosstally.kernels.covering import next_state, number_below
-
-__all__ = ["sweep"]
+from crosstally.kernels.covering import fraction, next_state, number_below
+from crosstally.typing import Floats, Integers
 
 _FIRST_MOVE, _LAST_MOVE, _VALUES, _SHIFTS = 0, 1, 2, 3
 """The columns of ``attributes``: where its moves start, where they end (exclusive), how many values it has, and where
@@ -35,28 +34,20 @@ _STAYS, _ALIAS = 0, 1
 """The last axis of ``proposals``: the probability that a uniformly drawn value is kept, and its substitute."""
 
 
-@njit("float64(uint64)", cache=True)
-def _fraction(state: np.uint64) -> float:
-    """A number from 0 (inclusive) to 1 (exclusive): the 53 high bits, as many as a float64 holds."""
-    return float(state >> np.uint64(11)) * 2.0**-53
+Numbers = NDArray[np.uint32]
+"""Numbers of cells have no sign, since a signed index is compared with zero each time: with signs a sweep takes nearly
+twice as long."""
+Law = tuple[Integers, Numbers, Numbers, Floats]
+"""Attributes, moves, shifts and weights, see ``sweep``."""
+Place = tuple[Numbers, Numbers, Floats]
+"""For each table the cell that a row was in at first, the cell that it is in, and the log-weight of that one."""
 
 
-@njit(
-    "void(int32[::1], int64[:, ::1], uint32[::1], uint32[::1], float64[::1], uint32[::1], uint32[::1], float64[::1])",
-    cache=True,
-    inline="always",
-)
-def _locate(  # noqa: PLR0917
-    row: NDArray[np.int32],
-    attributes: NDArray[np.int64],
-    moves: NDArray[np.uint32],
-    shifts: NDArray[np.uint32],
-    weights: NDArray[np.float64],
-    before: NDArray[np.uint32],
-    cells: NDArray[np.uint32],
-    held: NDArray[np.float64],
-) -> None:
+@njit(inline="always")
+def _locate(row: NDArray[np.int32], law: Law, place: Place) -> None:
     """Write the cell of each table that a row is in, twice, and its log-weight."""
+    attributes, moves, shifts, weights = law
+    before, cells, held = place
     cells[:] = np.uint32(0)
     for k in range(len(attributes)):
         own = moves[attributes[k, _FIRST_MOVE] : attributes[k, _LAST_MOVE]]
@@ -69,23 +60,13 @@ def _locate(  # noqa: PLR0917
         held[t] = weights[cells[t]]
 
 
-@njit(
-    "float64(uint32[::1], uint32[::1], uint32[::1], uint32[::1], float64[::1], float64[::1], uint32[::1], "
-    "float64[::1])",
-    cache=True,
-    inline="always",
-)
+@njit(inline="always")
 def _gain(  # noqa: PLR0917
-    own: NDArray[np.uint32],
-    here: NDArray[np.uint32],
-    there: NDArray[np.uint32],
-    cells: NDArray[np.uint32],
-    held: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    later: NDArray[np.uint32],
-    gained: NDArray[np.float64],
+    own: Numbers, here: Numbers, there: Numbers, place: Place, weights: Floats, after: tuple[Numbers, Floats]
 ) -> float:
     """The logarithm of the ratio of the two laws: cells of other tables do not change and cancel."""
+    _, cells, held = place
+    later, gained = after
     gain = 0.0
     for m in range(len(own)):
         later[m] = np.uint32(cells[own[m]] + there[m] - here[m])
@@ -95,7 +76,7 @@ def _gain(  # noqa: PLR0917
 
 
 @njit("void(uint32[::1], uint32[::1], int64[::1])", cache=True, inline="always")
-def _recount(before: NDArray[np.uint32], cells: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
+def _recount(before: Numbers, cells: Numbers, counts: Integers) -> None:
     """Count a row in the cells that it is in, no more in those where it was before."""
     for t in range(len(cells)):
         if cells[t] != before[t]:
@@ -110,12 +91,12 @@ def _recount(before: NDArray[np.uint32], cells: NDArray[np.uint32], counts: NDAr
 )
 def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
     codes: NDArray[np.int32],
-    attributes: NDArray[np.int64],
-    moves: NDArray[np.uint32],
-    shifts: NDArray[np.uint32],
-    weights: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    proposals: NDArray[np.float64],
+    attributes: Integers,
+    moves: Numbers,
+    shifts: Numbers,
+    weights: Floats,
+    counts: Integers,
+    proposals: Floats,
     seed: np.uint64,
 ) -> int:
     """Propose a new value for each attribute of each row in turn; how many were taken. Rows and counts are changed.
@@ -138,18 +119,17 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         seed: Of the proposals.
     """
     state, taken, tables = seed, 0, int(moves.max()) + 1 if len(moves) else 0
-    # Reused for every row. For each table the cell that the row was in at first, is in, and the log-weight of that one;
-    # for each move of an attribute the cell and the log-weight after it. Numbers of cells have no sign, since a signed
-    # index is compared with zero each time: with signs a sweep takes nearly twice as long
+    # Reused for every row: its place, and for each move of an attribute the cell and the log-weight after it
     before, cells, held = np.empty(tables, np.uint32), np.empty(tables, np.uint32), np.empty(tables, np.float64)
     later, gained = np.empty(len(moves), np.uint32), np.empty(len(moves), np.float64)
+    law, place = (attributes, moves, shifts, weights), (before, cells, held)
     for row in codes:
-        _locate(row, attributes, moves, shifts, weights, before, cells, held)
+        _locate(row, law, place)
         for k in range(len(attributes)):
             state = next_state(state)
             value = number_below(state, attributes[k, _VALUES])
             state = next_state(state)
-            if _fraction(state) >= proposals[k, value, _STAYS]:
+            if fraction(state) >= proposals[k, value, _STAYS]:
                 value = int(proposals[k, value, _ALIAS])
             # Drawn whether it is needed or not: each attribute of each row takes three numbers of the generator
             state = next_state(state)
@@ -159,8 +139,8 @@ def sweep(  # noqa: PLR0917 (a kernel gets arrays and numbers)
             number = len(own)
             here = shifts[attributes[k, _SHIFTS] + row[k] * number :][:number]
             there = shifts[attributes[k, _SHIFTS] + value * number :][:number]
-            gain = _gain(own, here, there, cells, held, weights, later, gained)
-            if gain >= 0 or _fraction(state) < math.exp(gain):
+            gain = _gain(own, here, there, place, weights, (later, gained))
+            if gain >= 0 or fraction(state) < math.exp(gain):
                 taken += 1
                 row[k] = value
                 for m in range(number):

@@ -8,11 +8,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crosstally.kernels.helmert import expand
-
-__all__ = ["independent_guesses", "pair_guesses", "rake_to_margins"]
+from crosstally.typing import Floats, Integers
 
 _LEAST_SUM = 1e-300
 """Margins below this are of cells that are all zero."""
+
+_ADD, _SCALE = False, True  # what a visit of a pair does
 
 _CLOSE = 1e-4
 """Raking ends when no two-way cell was off by more than this share of the total. Chosen: the result is only a guess
@@ -20,7 +21,7 @@ that cells are shrunk towards. Less takes more sweeps, up to the most that are a
 
 
 @njit("int64[::1](int64[::1])", cache=True)
-def _strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _strides(sizes: Integers) -> Integers:
     """How far apart in a flat table two cells are that differ by one along each axis."""
     strides = np.ones(len(sizes), np.int64)
     for axis in range(len(sizes) - 2, -1, -1):
@@ -29,13 +30,7 @@ def _strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @njit("void(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64[:, ::1])", cache=True)
-def independent_guesses(
-    coefficients: NDArray[np.float64],
-    places: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    out: NDArray[np.float64],
-) -> None:
+def independent_guesses(coefficients: Floats, places: Integers, factors: Floats, sizes: Integers, out: Floats) -> None:
     """For each view the table of independent attributes that has its total and its one-way tables.
 
     Args:
@@ -70,7 +65,7 @@ def independent_guesses(
 
 
 @njit("UniTuple(int64, 3)(int64[::1], int64, int64)", cache=True)
-def _around(sizes: NDArray[np.int64], first: int, second: int) -> tuple[int, int, int]:
+def _around(sizes: Integers, first: int, second: int) -> tuple[int, int, int]:
     """How many cells there are over the axes before, between and after two axes: a table is a box of five sides."""
     outer = middle = inner = 1
     for axis in range(len(sizes)):
@@ -83,11 +78,11 @@ def _around(sizes: NDArray[np.int64], first: int, second: int) -> tuple[int, int
     return outer, middle, inner
 
 
-@njit("void(float64[::1], int64[::1], int64, int64, float64[::1])", cache=True)
-def _add_pair(
-    table: NDArray[np.float64], sizes: NDArray[np.int64], first: int, second: int, sums: NDArray[np.float64]
+@njit("void(float64[::1], int64[::1], int64, int64, float64[::1], boolean)", cache=True)
+def _visit_pair(  # noqa: PLR0917 (a kernel gets arrays)
+    table: Floats, sizes: Integers, first: int, second: int, numbers: Floats, scale: bool
 ) -> None:
-    """Add the margin over two axes to sums."""
+    """Add the margin over two axes to numbers, or multiply each cell by the number of its values on two axes."""
     outer, middle, inner = _around(sizes, first, second)
     left, right = sizes[first], sizes[second]
     for o in range(outer):
@@ -95,52 +90,32 @@ def _add_pair(
             for m in range(middle):
                 start = ((o * left + a) * middle + m) * right * inner
                 for b in range(right):
-                    part = 0.0
-                    for i in range(start + b * inner, start + (b + 1) * inner):
-                        part += table[i]
-                    sums[a * right + b] += part
-
-
-@njit("void(float64[::1], int64[::1], int64, int64, float64[::1])", cache=True)
-def _scale_pair(
-    table: NDArray[np.float64], sizes: NDArray[np.int64], first: int, second: int, scales: NDArray[np.float64]
-) -> None:
-    """Multiply each cell by the scale of its values on two axes."""
-    outer, middle, inner = _around(sizes, first, second)
-    left, right = sizes[first], sizes[second]
-    for o in range(outer):
-        for a in range(left):
-            for m in range(middle):
-                start = ((o * left + a) * middle + m) * right * inner
-                for b in range(right):
-                    scale = scales[a * right + b]
-                    for i in range(start + b * inner, start + (b + 1) * inner):
-                        table[i] *= scale
+                    number, part = numbers[a * right + b], 0.0
+                    if scale:
+                        for i in range(start + b * inner, start + (b + 1) * inner):
+                            table[i] *= number
+                    else:
+                        for i in range(start + b * inner, start + (b + 1) * inner):
+                            part += table[i]
+                        numbers[a * right + b] += part
 
 
 @njit("float64(float64[::1], float64[::1], int64[::1], int64, int64)", cache=True)
-def _rake_pair(
-    table: NDArray[np.float64], target: NDArray[np.float64], sizes: NDArray[np.int64], first: int, second: int
-) -> float:
+def _rake_pair(table: Floats, target: Floats, sizes: Integers, first: int, second: int) -> float:
     """Multiply the cells so that the margin over two axes is the target; return the most that it was off."""
     scales = np.zeros(len(target))
-    _add_pair(table, sizes, first, second, scales)
+    _visit_pair(table, sizes, first, second, scales, _ADD)
     off = 0.0
     for j in range(len(target)):
         off = max(off, abs(scales[j] - target[j]))
         scales[j] = target[j] / scales[j] if scales[j] > _LEAST_SUM else 0.0
-    _scale_pair(table, sizes, first, second, scales)
+    _visit_pair(table, sizes, first, second, scales, _SCALE)
     return off
 
 
 @njit("void(float64[::1], int64[::1], float64[::1], int64[::1], float64, float64[::1])", cache=True)
 def _pair_targets(  # noqa: PLR0917 (a kernel gets arrays)
-    coefficients: NDArray[np.float64],
-    places: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    floor: float,
-    targets: NDArray[np.float64],
+    coefficients: Floats, places: Integers, factors: Floats, sizes: Integers, floor: float, targets: Floats
 ) -> None:
     """All two-way tables of one view, one after the other: cells below the floor raised to it, then the total kept."""
     cells, strides, pair, start = len(places), _strides(sizes), np.empty(2, np.int64), 0
@@ -165,13 +140,7 @@ def _pair_targets(  # noqa: PLR0917 (a kernel gets arrays)
 
 @njit("void(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64, int64, float64[:, ::1])", cache=True)
 def pair_guesses(  # noqa: PLR0917 (a kernel gets arrays)
-    coefficients: NDArray[np.float64],
-    places: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    floor: float,
-    sweeps: int,
-    out: NDArray[np.float64],
+    coefficients: Floats, places: Integers, factors: Floats, sizes: Integers, floor: float, sweeps: int, out: Floats
 ) -> None:
     """The guesses raked to all two-way tables of their views: nearly the maximum entropy tables with these pairs.
 
@@ -200,13 +169,7 @@ def pair_guesses(  # noqa: PLR0917 (a kernel gets arrays)
 
 
 @njit("float64(float64[::1], float64[::1], int32[:, ::1], int64[::1], float64[::1])", cache=True)
-def _sweep(
-    table: NDArray[np.float64],
-    wanted: NDArray[np.float64],
-    places: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    scales: NDArray[np.float64],
-) -> float:
+def _sweep(table: Floats, wanted: Floats, places: NDArray[np.int32], starts: Integers, scales: Floats) -> float:
     """Scale a table to each of its margins, one after another; return the most that one was off, by its size."""
     worst, number = 0.0, len(places)
     # One pass for each margin: cells are scaled to the last margin while the next one is added up
@@ -226,12 +189,7 @@ def _sweep(
 
 @njit("void(float64[:, ::1], float64[:, ::1], int32[:, ::1], int64[::1], int64, float64)", cache=True)
 def rake_to_margins(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    tables: NDArray[np.float64],
-    wanted: NDArray[np.float64],
-    places: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    sweeps: int,
-    close: float,
+    tables: Floats, wanted: Floats, places: NDArray[np.int32], starts: Integers, sweeps: int, close: float
 ) -> None:
     """Scale each table, in place, until its margins are those wanted, nearly.
 

@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-__all__ = ["ripple_table"]
+from crosstally.typing import Floats, Integers
 
 
 @njit("int64(float64[::1], float64[::1], int64[::1], int64, int64[::1], float64, int64[::1])", cache=True)
 def _take_from_neighbours(  # noqa: PLR0917 (a kernel gets arrays and numbers)
-    cells: NDArray[np.float64],
-    shares: NDArray[np.float64],
-    below: NDArray[np.int64],
-    count: int,
-    sizes: NDArray[np.int64],
-    threshold: float,
-    following: NDArray[np.int64],
+    cells: Floats, shares: Floats, below: Integers, count: int, sizes: Integers, threshold: float, following: Integers
 ) -> int:
     """A round that visits each neighbour of each cell below; how many cells are listed in ``following``."""
     found = 0
@@ -45,13 +38,7 @@ def _take_from_neighbours(  # noqa: PLR0917 (a kernel gets arrays and numbers)
 
 
 @njit("int64(float64[::1], float64[::1], int64[::1], float64, int64[::1])", cache=True)
-def _take_from_lines(
-    cells: NDArray[np.float64],
-    shares: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    threshold: float,
-    following: NDArray[np.int64],
-) -> int:
+def _take_from_lines(cells: Floats, shares: Floats, sizes: Integers, threshold: float, following: Integers) -> int:
     """The same round by sums along every line of the table: cheaper when many cells are below."""
     number, stride = len(cells), 1
     for axis in range(len(sizes) - 1, -1, -1):
@@ -78,7 +65,7 @@ def _take_from_lines(
 
 
 @njit("int64(float64[::1], int64[::1], float64, int64)", cache=True)
-def ripple_table(cells: NDArray[np.float64], sizes: NDArray[np.int64], threshold: float, most_steps: int) -> int:
+def ripple_table(cells: Floats, sizes: Integers, threshold: float, most_steps: int) -> int:
     """Correct one table in place; how many cells are still below when no more than ``most_steps`` may be taken."""
     number, neighbours = len(cells), int(np.sum(sizes - 1))
     lines = number * (len(sizes) + 1)

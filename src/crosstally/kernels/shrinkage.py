@@ -7,11 +7,9 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from crosstally.kernels.helmert import expand, project
-
-__all__ = ["add_views", "component_likelihoods", "mixture_weights", "shrink_cells", "view_tables"]
+from crosstally.typing import Floats, Integers
 
 _NEGLIGIBLE = -40.0
 """Components whose exponent is this far below the best add nothing: e^-40 is 4e-18."""
@@ -21,13 +19,7 @@ _STEP_WIDTH_SQUARED = 0.35**2
 
 
 @njit("void(float64[::1], int64[:, ::1], float64[::1], int64[::1], float64[:, ::1])", cache=True)
-def view_tables(
-    coefficients: NDArray[np.float64],
-    places: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    out: NDArray[np.float64],
-) -> None:
+def view_tables(coefficients: Floats, places: Integers, factors: Floats, sizes: Integers, out: Floats) -> None:
     """The table of each view, a row each."""
     for v in range(len(places)):
         for c in range(places.shape[1]):
@@ -40,13 +32,13 @@ def view_tables(
     cache=True,
 )
 def add_views(  # noqa: PLR0917 (a kernel gets arrays)
-    tables: NDArray[np.float64],
-    places: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    total_weights: NDArray[np.float64],
+    tables: Floats,
+    places: Integers,
+    factors: Floats,
+    sizes: Integers,
+    weights: Floats,
+    sums: Floats,
+    total_weights: Floats,
 ) -> None:
     """Add the coefficients of tables, each times its view's weight, to sums, and the weights to theirs."""
     view = np.empty(places.shape[1])
@@ -66,13 +58,7 @@ def _component_variance(mean: float, width: float) -> float:
 
 
 @njit("void(float64[::1], float64[::1], float64[::1], float64[:, ::1], float64[:, ::1])", cache=True)
-def component_likelihoods(
-    noisy: NDArray[np.float64],
-    guess: NDArray[np.float64],
-    variances: NDArray[np.float64],
-    components: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
+def component_likelihoods(noisy: Floats, guess: Floats, variances: Floats, components: Floats, out: Floats) -> None:
     """For each cell the likelihood of each component of the mixture, up to a factor of the cell's own."""
     for i in range(len(noisy)):
         best = -np.inf
@@ -88,9 +74,7 @@ def component_likelihoods(
 
 
 @njit("void(float64[:, ::1], float64[::1], float64, int64, float64[::1])", cache=True)
-def mixture_weights(
-    likelihoods: NDArray[np.float64], prior: NDArray[np.float64], scale: float, steps: int, weights: NDArray[np.float64]
-) -> None:
+def mixture_weights(likelihoods: Floats, prior: Floats, scale: float, steps: int, weights: Floats) -> None:
     """The weights of the components that make the cells likely, with a prior in numbers of cells; changed in place.
 
     Each cell counts ``scale`` times, which is how many cells it stands for.
@@ -121,13 +105,7 @@ def mixture_weights(
     cache=True,
 )
 def shrink_cells(  # noqa: PLR0917 (a kernel gets arrays)
-    noisy: NDArray[np.float64],
-    guess: NDArray[np.float64],
-    variances: NDArray[np.float64],
-    components: NDArray[np.float64],
-    edges: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    spread: NDArray[np.float64],
+    noisy: Floats, guess: Floats, variances: Floats, components: Floats, edges: Floats, weights: Floats, spread: Floats
 ) -> None:
     """Each cell becomes its posterior mean; ``noisy`` is changed.
 

@@ -28,8 +28,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from crosstally.kernels.covering import next_state, number_below
-
-__all__ = ["descend", "packed_views", "tuned_shares"]
+from crosstally.typing import Floats, Integers
 
 # Changes whose approximate objective is within 0.3% of the best are tuned and evaluated exactly. Chosen: less misses
 # some that tuning would improve, more takes longer.
@@ -38,19 +37,19 @@ _SLACK = 1.003
 _STEPS = 2
 _TINY = 1e-100  # replaces a sum of precisions that is zero or negative through rounding after a subtraction
 
+_TRIED = (0.75, 1.1, 1.45)
+"""Shares to try for a new view, in units of the larger share that goes; of an even share for a copy."""
+
 _FIRST, _SECOND, _NEW = 0, 1, 2
-"""The entries of a move: places of the two removed views, the mask of the new one; of ``masks``: their masks. An absent
-view is -1."""
+"""The entries of a move: places of the two removed views, the mask of the new one. An absent view is -1."""
 
-_FIRST_SHARE, _SECOND_SHARE, _FIRST_PER_CELL, _SECOND_PER_CELL, _TRIED, _CHANGE_ENTRIES = 0, 1, 2, 3, 4, 7
-"""The entries of ``change``: shares of the two removed views, one over the cells of each, and from 4 on three shares to
-try for the new view."""
+Views = tuple[Integers, Floats, NDArray[np.int32], Integers, Floats]
+"""Masks, shares, members, lengths and cells of the views, with room for more of them than there are."""
+_VIEWS = "Tuple((int64[::1], float64[::1], int32[:, ::1], int64[::1], float64[::1]))"
 
-_NUMBER, _EXPONENT, _TUNING_STEPS = 0, 1, 2
-"""The entries of ``numbers``: the number of views, x, and the number of tuning steps."""
-
-_MOST_CELLS, _EFFORT = 0, 2
-"""The entries of ``limits`` besides the exponent: the most cells of a view, and how many sets to visit."""
+Sets = tuple[Integers, Floats, Floats, Integers]
+"""Masks, importance and precision of the sets, and how many views hold each."""
+_SETS = "Tuple((int64[::1], float64[::1], float64[::1], int64[::1]))"
 
 
 @njit("float64(float64, int64)", cache=True)
@@ -60,17 +59,18 @@ def _power(share: float, exponent: int) -> float:
 
 
 @njit(
-    "float64(int32[:, ::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1])",
+    "float64(int32[:, ::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64, int64)",
     cache=True,
 )
 def tuned_shares(  # noqa: PLR0917
     members: NDArray[np.int32],
-    lengths: NDArray[np.int64],
-    cells: NDArray[np.float64],
-    shares: NDArray[np.float64],
-    importance: NDArray[np.float64],
-    precision: NDArray[np.float64],
-    numbers: NDArray[np.int64],
+    lengths: Integers,
+    cells: Floats,
+    shares: Floats,
+    importance: Floats,
+    precision: Floats,
+    exponent: int,
+    steps: int,
 ) -> float:
     """The objective after some steps from shares to the best weights for them to the best shares for those.
 
@@ -80,12 +80,13 @@ def tuned_shares(  # noqa: PLR0917
         members: For each view the sets it holds.
         lengths: How many they are.
         cells: Of each view.
-        shares: Of each view; changed.
+        shares: Of each view, as many as there are views; changed.
         importance: Of each set.
         precision: Written: of each set.
-        numbers: How many views there are; the exponent, 2 under Laplace noise and 1 under Gaussian; how many steps.
+        exponent: 2 under Laplace noise and 1 under Gaussian.
+        steps: How many.
     """
-    number, exponent, steps = numbers[_NUMBER], numbers[_EXPONENT], numbers[_TUNING_STEPS]
+    number = len(shares)
     for step in range(steps + 1):
         whole = 0.0
         for view in range(number):
@@ -116,7 +117,7 @@ def tuned_shares(  # noqa: PLR0917
 
 
 @njit("int64(int64, int64[::1], int32[:, ::1], int64)", cache=True)
-def _hold(mask: int, sets: NDArray[np.int64], members: NDArray[np.int32], view: int) -> int:
+def _hold(mask: int, sets: Integers, members: NDArray[np.int32], view: int) -> int:
     """Write the sets inside a mask as the members of a view; how many they are."""
     number = 0
     for k in range(len(sets)):
@@ -127,7 +128,7 @@ def _hold(mask: int, sets: NDArray[np.int64], members: NDArray[np.int32], view: 
 
 
 @njit("float64(int64, float64[::1])", cache=True)
-def _cells(mask: int, logs: NDArray[np.float64]) -> float:
+def _cells(mask: int, logs: Floats) -> float:
     """The number of cells of a view."""
     total = 0.0
     for bit in range(len(logs)):
@@ -137,12 +138,7 @@ def _cells(mask: int, logs: NDArray[np.float64]) -> float:
 
 
 @njit("void(float64[::1], float64[::1], float64[::1], float64[::1])", cache=True)
-def _copy(
-    shares: NDArray[np.float64],
-    precision: NDArray[np.float64],
-    to_shares: NDArray[np.float64],
-    to_precision: NDArray[np.float64],
-) -> None:
+def _copy(shares: Floats, precision: Floats, to_shares: Floats, to_precision: Floats) -> None:
     for i in range(len(shares)):
         to_shares[i] = shares[i]
     for i in range(len(precision)):
@@ -150,9 +146,7 @@ def _copy(
 
 
 @njit("void(int32[:, ::1], int64[::1], int64, int64[::1])", cache=True)
-def _count_holders(
-    members: NDArray[np.int32], lengths: NDArray[np.int64], number: int, holders: NDArray[np.int64]
-) -> None:
+def _count_holders(members: NDArray[np.int32], lengths: Integers, number: int, holders: Integers) -> None:
     """How many views hold each set."""
     for k in range(len(holders)):
         holders[k] = 0
@@ -161,26 +155,8 @@ def _count_holders(
             holders[members[view, k]] += 1
 
 
-@njit("void(int64[::1], int64[::1], float64[::1], int32[:, ::1], int64[::1], float64[::1], int64[::1])", cache=True)
-def _hold_all(  # noqa: PLR0917
-    views: NDArray[np.int64],
-    sets: NDArray[np.int64],
-    logs: NDArray[np.float64],
-    members: NDArray[np.int32],
-    lengths: NDArray[np.int64],
-    cells: NDArray[np.float64],
-    holders: NDArray[np.int64],
-) -> None:
-    """Write the members and cells of each view, and how many views hold each set."""
-    for view in range(len(views)):
-        lengths[view], cells[view] = _hold(views[view], sets, members, view), _cells(views[view], logs)
-    _count_holders(members, lengths, len(views), holders)
-
-
 @njit("uint64(uint64, int64[::1], int64, int64, int64[::1])", cache=True)
-def _propose(
-    state: np.uint64, views: NDArray[np.int64], number: int, attributes: int, move: NDArray[np.int64]
-) -> np.uint64:
+def _propose(state: np.uint64, views: Integers, number: int, attributes: int, move: Integers) -> np.uint64:
     """A change: the views that go (or -1) and the mask of the one that comes (or -1)."""
     state = next_state(state)
     kind = number_below(state, 8)
@@ -208,109 +184,61 @@ def _propose(
     return state
 
 
-@njit(
-    "float64(int64[::1], float64[::1], int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], int64)",
-    cache=True,
-)
+@njit(f"UniTuple(float64, 2)(int64[::1], int64, float64, {_VIEWS}, {_SETS}, int64)", cache=True)
 def _screened(  # noqa: PLR0917
-    masks: NDArray[np.int64],
-    change: NDArray[np.float64],
-    sets: NDArray[np.int64],
-    importance: NDArray[np.float64],
-    precision: NDArray[np.float64],
-    holders: NDArray[np.int64],
-    trial: NDArray[np.float64],
-    exponent: int,
-) -> float:
-    """The objective after a change while all other shares stay as they are, for the best of three shares tried.
+    move: Integers, number: int, size: float, views: Views, sets: Sets, exponent: int
+) -> tuple[float, float]:
+    """The objective after a move while all other shares stay as they are, and the best of three shares tried.
 
-    ``change`` has the shares of the two views that go, one over their cells, and three shares to try for the one that
-    comes; the best of these is put first. ``trial`` has e^x / c of the three.
+    ``size`` is the number of cells of the new view.
     """
+    masks, shares, _, _, cells = views
+    inside, importance, precision, holders = sets
+    first, second, new = move[_FIRST], move[_SECOND], move[_NEW]
+    first_mask, first_share = (masks[first], shares[first]) if first >= 0 else (-1, 0.0)
+    second_mask, second_share = (masks[second], shares[second]) if second >= 0 else (-1, 0.0)
     # What the two views give to P_B of every B inside them
-    going, leaving = (
-        _power(change[_FIRST_SHARE], exponent) * change[_FIRST_PER_CELL],
-        _power(change[_SECOND_SHARE], exponent) * change[_SECOND_PER_CELL],
-    )
-    first, second, third, same = 0.0, 0.0, 0.0, 0.0
-    for k in range(len(sets)):
+    going = _power(first_share, exponent) * (1 / cells[first]) if first >= 0 else 0.0
+    leaving = _power(second_share, exponent) * (1 / cells[second]) if second >= 0 else 0.0
+    base = max(first_share, second_share, 0.1 / number) if first >= 0 else 1 / number
+    if new < 0:
+        base, size = 0.0, 1.0
+    tried = (base * _TRIED[0], base * _TRIED[1], base * _TRIED[2])
+    a, b, c = _power(tried[0], exponent) / size, _power(tried[1], exponent) / size, _power(tried[2], exponent) / size
+    with_a, with_b, with_c, same = 0.0, 0.0, 0.0, 0.0
+    for k in range(len(inside)):
         y, left = precision[k], holders[k]
-        if masks[_FIRST] >= 0 and sets[k] & ~masks[_FIRST] == 0:
+        if first_mask >= 0 and inside[k] & ~first_mask == 0:
             y, left = y - going, left - 1
-        if masks[_SECOND] >= 0 and sets[k] & ~masks[_SECOND] == 0:
+        if second_mask >= 0 and inside[k] & ~second_mask == 0:
             y, left = y - leaving, left - 1
         # Without holders it is 0 and not what rounding left of it
         y = max(y, _TINY) if left > 0 else 0.0
-        if masks[_NEW] >= 0 and sets[k] & ~masks[_NEW] == 0:
-            first += importance[k] / (y + trial[0])
-            second += importance[k] / (y + trial[1])
-            third += importance[k] / (y + trial[2])
+        if new >= 0 and inside[k] & ~new == 0:
+            with_a += importance[k] / (y + a)
+            with_b += importance[k] / (y + b)
+            with_c += importance[k] / (y + c)
         elif left == 0:
-            return math.inf
+            return math.inf, 0.0
         else:
             same += importance[k] / y
-    best = math.inf
-    for t in range(3):
+    best, share = math.inf, 0.0
+    for changed, one in zip((with_a, with_b, with_c), tried):  # noqa: B905 (numba knows no strict)
         # Shares no longer sum to one: scaling all by 1 / total multiplies every P by total^-x
-        total = 1 - change[_FIRST_SHARE] - change[_SECOND_SHARE] + change[_TRIED + t]
-        found = (same + (first if t == 0 else second if t == 1 else third)) * _power(total, exponent)
+        found = (same + changed) * _power(1 - first_share - second_share + one, exponent)
         if found < best:
-            best, change[_TRIED] = found, change[_TRIED + t]
-    return best
+            best, share = found, one
+    return best, share
 
 
-@njit(
-    "void(int64[::1], int64[::1], float64[::1], float64[::1], int64, float64, int64, int64[::1], float64[::1], "
-    "float64[::1])",
-    cache=True,
-)
-def _describe(  # noqa: PLR0917
-    move: NDArray[np.int64],
-    views: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    cells: NDArray[np.float64],
-    number: int,
-    size: float,
-    exponent: int,
-    masks: NDArray[np.int64],
-    change: NDArray[np.float64],
-    trial: NDArray[np.float64],
-) -> None:
-    """Write what ``_screened`` needs to know of a move, whose new view has ``size`` cells."""
-    base = 0.0
-    for t in range(2):
-        masks[t] = views[move[t]] if move[t] >= 0 else -1
-        change[_FIRST_SHARE + t] = shares[move[t]] if move[t] >= 0 else 0.0
-        change[_FIRST_PER_CELL + t] = 1 / cells[move[t]] if move[t] >= 0 else 0.0
-        base = max(base, change[_FIRST_SHARE + t])
-    masks[_NEW] = move[_NEW]
-    # Shares to try for the new view: 0.75, 1.1 and 1.45 times the larger share that goes, an even one for a copy
-    base = max(base, 0.1 / number) if move[_FIRST] >= 0 else 1 / number
-    for t in range(3):
-        change[_TRIED + t] = base * (0.75 + 0.35 * t) if move[_NEW] >= 0 else 0.0
-        trial[t] = _power(change[_TRIED + t], exponent) / size if move[_NEW] >= 0 else 0.0
-
-
-@njit(
-    "void(int64[::1], int64, float64, float64, int64[::1], int64[::1], float64[::1], int32[:, ::1], int64[::1], "
-    "float64[::1])",
-    cache=True,
-)
+@njit(f"void(int64[::1], int64, float64, float64, int64[::1], {_VIEWS})", cache=True)
 def _make(  # noqa: PLR0917
-    move: NDArray[np.int64],
-    place: int,
-    size: float,
-    share: float,
-    sets: NDArray[np.int64],
-    views: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    members: NDArray[np.int32],
-    lengths: NDArray[np.int64],
-    cells: NDArray[np.float64],
+    move: Integers, place: int, size: float, share: float, sets: Integers, views: Views
 ) -> None:
     """Put the view that comes in its place, with this share, and empty those that go."""
+    masks, shares, members, lengths, cells = views
     if move[_NEW] >= 0:
-        views[place], lengths[place], cells[place] = move[_NEW], _hold(move[_NEW], sets, members, place), size
+        masks[place], lengths[place], cells[place] = move[_NEW], _hold(move[_NEW], sets, members, place), size
         shares[place] = share
     else:
         lengths[place], shares[place] = 0, 0.0
@@ -318,23 +246,15 @@ def _make(  # noqa: PLR0917
         lengths[move[_SECOND]], shares[move[_SECOND]] = 0, 0.0
 
 
-@njit("int64(int64[::1], int64, int64, int64[::1], float64[::1], int32[:, ::1], int64[::1], float64[::1])", cache=True)
-def _keep(  # noqa: PLR0917
-    move: NDArray[np.int64],
-    place: int,
-    number: int,
-    views: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    members: NDArray[np.int32],
-    lengths: NDArray[np.int64],
-    cells: NDArray[np.float64],
-) -> int:
+@njit(f"int64(int64[::1], int64, int64, {_VIEWS})", cache=True)
+def _keep(move: Integers, place: int, number: int, views: Views) -> int:
     """How many views are left after a move: one that went leaves a gap, which the last view fills."""
+    masks, shares, members, lengths, cells = views
     gap = move[_SECOND] if move[_SECOND] >= 0 else place if move[_NEW] < 0 else -1
     if gap < 0:
         return number
     number -= 1
-    views[gap], shares[gap] = views[number], shares[number]
+    masks[gap], shares[gap] = masks[number], shares[number]
     lengths[gap], cells[gap] = lengths[number], cells[number]
     for k in range(lengths[gap]):
         members[gap, k] = members[number, k]
@@ -343,7 +263,7 @@ def _keep(  # noqa: PLR0917
 
 
 @njit("boolean(int64[::1], int64, int64, float64, float64)", cache=True)
-def _is_possible(move: NDArray[np.int64], number: int, room: int, size: float, most: float) -> bool:
+def _is_possible(move: Integers, number: int, room: int, size: float, most: float) -> bool:
     """Whether a move changes something, leaves a view, and has room for what comes."""
     if move[_NEW] < 0 and (move[_FIRST] < 0 or number == 1):
         return False  # nothing would change (a copy less its only attribute), or no view would be left
@@ -354,13 +274,13 @@ def _is_possible(move: NDArray[np.int64], number: int, room: int, size: float, m
     "int64(int64[::1], float64[::1], int64, int64[::1], float64[::1], float64[::1], float64[::1], uint64)", cache=True
 )
 def descend(  # noqa: PLR0917
-    views: NDArray[np.int64],
-    shares: NDArray[np.float64],
+    views: Integers,
+    shares: Floats,
     number: int,
-    sets: NDArray[np.int64],
-    importance: NDArray[np.float64],
-    logs: NDArray[np.float64],
-    limits: NDArray[np.float64],
+    sets: Integers,
+    importance: Floats,
+    logs: Floats,
+    limits: Floats,
     state: np.uint64,
 ) -> int:
     """Change views one attribute at a time, merge, drop and copy them, wherever that lowers the objective.
@@ -375,35 +295,35 @@ def descend(  # noqa: PLR0917
         limits: The most cells of a view, the exponent, and the effort: how often to look at a set.
         state: Of the generator.
     """
-    # P, the number of holders of each B and the objective are kept up to date; a change is first screened with all
-    # other shares held (one pass over the sets), and made only if that comes near the best so far
-    room, exponent, effort = len(views), int(limits[_EXPONENT]), limits[_EFFORT]
-    members = np.empty((room, len(sets)), np.int32)
-    lengths, holders = np.zeros(room, np.int64), np.zeros(len(sets), np.int64)
-    cells, precision, kept, kept_precision = np.ones(room), np.empty(len(sets)), np.empty(room), np.empty(len(sets))
-    _hold_all(views[:number], sets, logs, members, lengths, cells, holders)
-    numbers = np.array([number, exponent, 30])
-    tuned = tuned_shares(members, lengths, cells, shares, importance, precision, numbers)
-    move, masks, change, trial = np.empty(3, np.int64), np.empty(3, np.int64), np.zeros(_CHANGE_ENTRIES), np.zeros(3)
+    # P, holders and objective are kept up to date; a change is made if, with other shares held, it is near the best
+    room, most, exponent, effort = len(views), limits[0], int(limits[1]), limits[2]
+    members, lengths, cells = np.empty((room, len(sets)), np.int32), np.zeros(room, np.int64), np.ones(room)
+    precision, holders = np.empty(len(sets)), np.zeros(len(sets), np.int64)
+    held, seen = (views, shares, members, lengths, cells), (sets, importance, precision, holders)
+    for view in range(number):
+        lengths[view], cells[view] = _hold(views[view], sets, members, view), _cells(views[view], logs)
+    _count_holders(members, lengths, number, holders)
+    tuned = tuned_shares(members, lengths, cells, shares[:number], importance, precision, exponent, 30)
+    kept, kept_precision, move = np.empty(room), np.empty(len(sets)), np.empty(3, np.int64)
     while effort > 0:
         effort -= len(sets) + 50
         state = _propose(state, views, number, len(logs), move)
         size = _cells(move[_NEW], logs) if move[_NEW] >= 0 else 0.0
-        if not _is_possible(move, number, room, size, limits[_MOST_CELLS]):
+        if not _is_possible(move, number, room, size, most):
             continue
-        _describe(move, views, shares, cells, number, size, exponent, masks, change, trial)
-        if _screened(masks, change, sets, importance, precision, holders, trial, exponent) > tuned * _SLACK:
+        found, share = _screened(move, number, size, held, seen, exponent)
+        if found > tuned * _SLACK:
             continue
         # It may be better: make the change, tune all shares, and undo it if it is not
         _copy(shares, precision, kept, kept_precision)
         place, other = move[_FIRST] if move[_FIRST] >= 0 else number, move[_SECOND]
         old_view, old_length, old_cells, gone = views[place], lengths[place], cells[place], lengths[max(other, 0)]
-        _make(move, place, size, change[_TRIED], sets, views, shares, members, lengths, cells)
-        numbers[_NUMBER], numbers[_TUNING_STEPS] = max(number, place + 1), _STEPS
-        effort -= 2 * (_STEPS + 1) * lengths[: numbers[_NUMBER]].sum()
-        found = tuned_shares(members, lengths, cells, shares, importance, precision, numbers)
+        _make(move, place, size, share, sets, held)
+        after = max(number, place + 1)
+        effort -= 2 * (_STEPS + 1) * lengths[:after].sum()
+        found = tuned_shares(members, lengths, cells, shares[:after], importance, precision, exponent, _STEPS)
         if found < tuned * (1 - 1e-9):
-            tuned, number = found, _keep(move, place, numbers[_NUMBER], views, shares, members, lengths, cells)
+            tuned, number = found, _keep(move, place, after, held)
             _count_holders(members, lengths, number, holders)
         else:
             _copy(kept, kept_precision, shares, precision)
@@ -416,13 +336,7 @@ def descend(  # noqa: PLR0917
 
 
 @njit("int64(int64[::1], float64[::1], float64[::1], float64, int64[::1])", cache=True)
-def packed_views(
-    tables: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    logs: NDArray[np.float64],
-    most: float,
-    views: NDArray[np.int64],
-) -> int:
+def packed_views(tables: Integers, weights: Floats, logs: Floats, most: float, views: Integers) -> int:
     """Views of limited size that hold every table, each grown by the attributes that complete most; their number.
 
     Args:

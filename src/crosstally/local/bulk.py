@@ -18,8 +18,6 @@ from crosstally.local.oracles import Oracle
 from crosstally.local.oracles.answers import Answers
 from crosstally.local.protocol import Protocol, Tokens, groups_of_tokens
 
-__all__ = ["answers", "reports"]
-
 # People whose reports are drawn at once: limits memory, some random words for each. It changes no report's law.
 _CHUNK = 2**14
 

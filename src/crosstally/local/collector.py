@@ -38,8 +38,6 @@ from crosstally.platform_files import write_bytes
 from crosstally.releases import Release, Statement, publish
 from crosstally.residuals import Estimate, combine
 
-__all__ = ["RECORD", "Collector", "Reason", "ReportIds"]
-
 
 class Reason(StrEnum):
     """What became of a report."""

@@ -29,9 +29,6 @@ from crosstally.errors import CrosstallyError
 from crosstally.local.oracles.oracle import Oracle, centred
 from crosstally.local.protocol import Protocol
 
-__all__ = ["FALSE_ALARM", "MOST_CELLS", "GroupSizes", "max_shift"]
-
-
 MOST_CELLS = 1024  # every cell is looked at, since it matters a little which one it is
 
 

@@ -34,9 +34,6 @@ from crosstally.local.planning.report_groups import Group, predicted_range
 from crosstally.platform_files import write_text, writing
 from crosstally.schema import Outside, Schema
 
-__all__ = ["TOKEN", "Protocol", "Tokens", "design", "groups_of_tokens"]
-
-
 _MINIMUM = 1_000  # the fewest reports that are released, by default. Chosen: counts of few reports are mostly noise
 _MOST_REPEATED = 1_000  # groups or oracles that are the same: designs have none, and each takes time to check
 _MOST_PEOPLE = 10**12  # a limit: more people than there are, and far from where counts and shares leave int64

@@ -30,16 +30,6 @@ from crosstally.query.question import query_of
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = [
-    "FIELDS",
-    "foreign_answer",
-    "foreign_answers",
-    "foreign_tables",
-    "origins_of",
-    "read_correlated",
-    "read_foreign",
-]
-
 FIELDS = ("question", "value", "variance", "origin")
 """The columns of a file of foreign answers, in any order."""
 

@@ -44,7 +44,6 @@ from crosstally.workload import Workload
 if TYPE_CHECKING:
     from crosstally.sources import Reading
 
-__all__ = ["Notebook", "open_notebook"]
 
 Asked = str | Question | Linear
 
@@ -418,7 +417,7 @@ def _measured(
 ) -> tuple[Measurement, ...]:
     """What the questions got: now, or when the same key asked before."""
     from crosstally.privacy.measure import measure_counted
-    from crosstally.sources import Reading, count, note_reading
+    from crosstally.sources import Reading, RowEncoding, count, note_reading
 
     given = reading or Reading()
 
@@ -431,7 +430,7 @@ def _measured(
             refuse_unclear=False,  # a question never stops at a value
             progress=progress,
         )
-        note_reading(schema, given, ledger.path, key)
+        note_reading(RowEncoding.of(schema, given).digest, ledger.path, key)
         return [ExactTable(plan.schema.subset(*table.schema.names), table.counts, table.groups) for table in counted]
 
     return measure_counted(exact, plan, ledger=ledger, key=key)

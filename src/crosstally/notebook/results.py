@@ -12,8 +12,6 @@ from crosstally.errors import QueryError
 from crosstally.notebook.history.error_law import DEVIATION, FREEDOM
 from crosstally.query.queries import Query
 
-__all__ = ["Answer", "Improvement", "Price", "TableImprovement"]
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:

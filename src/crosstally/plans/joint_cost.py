@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
@@ -35,8 +34,6 @@ from crosstally.query.contrast_moves import Moves
 from crosstally.query.linear import Linear
 from crosstally.query.queries import Query
 from crosstally.schema import Schema
-
-__all__ = ["groups_cost", "linear_cost", "privacy_cost", "single_cost"]
 
 # Linear queries
 
@@ -282,12 +279,8 @@ def _sum_of_single_costs(
 # The losses of one query
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Queries that lose alike: their attributes, and the loss for each set of changed ones, in units."""
-
-    positions: NDArray[np.intp]
-    losses: NDArray[np.int64]
+_Group = tuple[NDArray[np.intp], NDArray[np.int64]]
+"""Queries that lose alike: their attributes, and the loss for each set of changed ones, in units."""
 
 
 def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) -> Fraction | None:
@@ -320,7 +313,7 @@ def _groups(
     ]
     unit = _unit([loss for each in losses for loss in each], sum(map(len, asked)))
     groups = [
-        _Group(places[group.positions], np.array([math.ceil(loss / unit) for loss in each], np.int64)[own.places])
+        (places[group.positions], np.array([math.ceil(loss / unit) for loss in each], np.int64)[own.places])
         for group, each, own in zip(asked, losses, moves, strict=True)
     ]
     return groups, unit
@@ -385,14 +378,13 @@ def _largest_loss_of_all_sets(groups: Sequence[_Group], attributes: int) -> int:
 
 def _inverses(groups: Sequence[_Group]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """For each group the sets inside its queries, as bits, and the Moebius inverse of the losses at each."""
-    for group in groups:
-        order = group.positions.shape[1]
-        inverse = group.losses.copy()
-        for bit in range(order):
+    for positions, losses in groups:
+        inverse = losses.copy()
+        for bit in range(positions.shape[1]):
             halves = inverse.reshape(-1, 2, 2**bit)
             halves[:, 1] -= halves[:, 0]
-        keys = np.zeros((len(group.positions), 1), np.int64)  # the subsets of each query, the first attribute fastest
-        for column in group.positions.T:
+        keys = np.zeros((len(positions), 1), np.int64)  # the subsets of each query, the first attribute fastest
+        for column in positions.T:
             keys = np.hstack([keys, keys + (1 << column)[:, None]])
         yield keys.ravel(), np.broadcast_to(inverse, keys.shape).ravel()
 
@@ -400,14 +392,14 @@ def _inverses(groups: Sequence[_Group]) -> Iterator[tuple[NDArray[np.int64], NDA
 def _losses_of(groups: Sequence[_Group], cases: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The joint loss for some sets of changed attributes, one a row."""
     sums = np.zeros(len(cases), np.int64)
-    for group in groups:
-        step = max(1, 5_000_000 // len(cases))
-        for start in range(0, len(group.positions), step):
-            part = group.positions[start : start + step]
+    step = max(1, 5_000_000 // len(cases))
+    for positions, losses in groups:
+        for start in range(0, len(positions), step):
+            part = positions[start : start + step]
             keys = np.zeros((len(part), len(cases)), np.intp)
             for bit in range(part.shape[1]):
                 keys |= cases[:, part[:, bit]].T.astype(np.intp) << bit
-            sums += group.losses[keys].sum(axis=0)
+            sums += losses[keys].sum(axis=0)
     return sums
 
 

@@ -11,37 +11,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
 from crosstally.budget import Budget, Neighbours, Noise, Objective
 from crosstally.errors import OTHER_VERSION, CrosstallyError, PlanError, TooManyCellsError
 from crosstally.html_text import html_facts
 from crosstally.json_text import JsonError, read_json_file
-from crosstally.measurements import PUBLIC, Measurement
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text, writing
 from crosstally.query.operators import Matrices, Matrix, read_group_maps, read_matrices
-from crosstally.query.queries import MAX_CELLS, Cells, Product, Query, check_contrast_cells, too_many_cells
+from crosstally.query.queries import MAX_CELLS, Product, Query, check_contrast_cells, too_many_cells
 from crosstally.query.query_json import query_from_dict
 from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
-__all__ = [
-    "Plan",
-    "Request",
-    "Rule",
-    "check_plan",
-    "check_rows",
-    "known_total",
-    "public_total",
-    "spent_by",
-]
-
 FORMAT = 1
-# The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
-_EXACT = 1e-300
 _FIELDS = {
     "crosstally-plan",
     "strategy",
@@ -64,15 +48,24 @@ class Forecast(Protocol):
     """The error to expect of a plan: plain numbers."""
 
     @property
-    def errors(self) -> Mapping[tuple[str, ...], float]: ...
+    def errors(self) -> Mapping[tuple[str, ...], float]:
+        """Of each table of the workload."""
+
     @property
-    def covers(self) -> bool: ...
+    def covers(self) -> bool:
+        """Whether all of them follow from what is measured."""
+
     @property
-    def rms_error(self) -> float: ...
+    def rms_error(self) -> float:
+        """Over all cells of the workload."""
+
     @property
-    def order_errors(self) -> Mapping[int, float]: ...
+    def order_errors(self) -> Mapping[int, float]:
+        """By the number of attributes of a table."""
+
     @property
-    def score(self) -> float: ...
+    def score(self) -> float:
+        """By the objective of the plan."""
 
 
 @dataclass(frozen=True)
@@ -366,14 +359,3 @@ def check_rows(rows: object) -> None:
         raise PlanError(f"rows must be a whole number of at least 0, got {rows!r}")
     if rows >= _MOST_ROWS:
         raise PlanError(f"rows must be below 2^63, got {rows}")
-
-
-def known_total(seen: Sequence[Measurement]) -> float | None:
-    """The number of rows, where it is among what was seen: public, or bought."""
-    totals = [float(m.values) for m in seen if not m.query.attributes]
-    return totals[0] if totals else None
-
-
-def public_total(rows: int) -> Measurement:
-    """A public number of rows, in the form in which strategies see it."""
-    return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin=PUBLIC)

@@ -21,21 +21,6 @@ from crosstally.query.linear import Linear
 from crosstally.query.queries import Query
 from crosstally.schema import Schema
 
-__all__ = [
-    "GroupedRequests",
-    "Request",
-    "RequestGroup",
-    "Rule",
-    "cost_of_stages",
-    "first_share",
-    "grouped",
-    "part_of",
-    "rest_of",
-    "stage_key",
-    "stage_keys",
-    "sum_of_stages",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -16,9 +16,8 @@ from crosstally.budget import Budget, NoiseKind, exact, float_above, zcdp_epsilo
 from crosstally.checks import optional
 from crosstally.errors import BudgetError
 from crosstally.plans.joint_cost import privacy_cost
-from crosstally.plans.plan import Plan, Request
-
-__all__ = ["implied", "tight_epsilon"]
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 
 # Limits time: the privacy loss distribution of discrete Gaussian noise is a sum over all whole numbers within some
 # scales. Beyond it epsilon follows from rho, which is larger and as true.

@@ -47,8 +47,6 @@ from crosstally.privacy.ledger_records import (
 )
 from crosstally.schema import Schema
 
-__all__ = ["Entry", "Ledger", "RaisedCap", "State", "request_digest"]
-
 _SIGNS = {"epsilon": "ε", "rho": "ρ"}
 
 

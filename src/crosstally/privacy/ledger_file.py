@@ -27,20 +27,6 @@ from crosstally.errors import OTHER_VERSION, LedgerError
 from crosstally.platform_files import check_room, has_write_mode, name_new_file
 from crosstally.privacy.ledger_lock import check_place, holding
 
-__all__ = [
-    "FORMAT",
-    "Event",
-    "Store",
-    "append",
-    "canonical",
-    "check_chain",
-    "digest",
-    "events",
-    "head",
-    "read_header",
-    "spends",
-]
-
 FORMAT = 1
 _APPLICATION = 0x6374_616C  # "ctal"
 _PATIENCE = 120.0  # seconds to wait for others who change nothing; a transaction takes some hundredths of one

@@ -28,15 +28,6 @@ from pathlib import Path
 from crosstally.errors import LedgerError, did_you_mean
 from crosstally.platform_files import after_fork_in_child, device, has_write_mode, open_for_lock, try_lock, unlock
 
-__all__ = [
-    "Held",
-    "Mount",
-    "check_place",
-    "holding",
-    "read_mounts",
-    "unfit",
-]
-
 # The mounts that this process sees, on Linux (man 5 proc_pid_mountinfo). Elsewhere nothing is known, nothing refused.
 _MOUNTS = Path("/proc/self/mountinfo")
 

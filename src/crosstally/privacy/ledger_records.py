@@ -43,35 +43,6 @@ from crosstally.query.operators import read_group_maps, read_matrices
 from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Schema, check_schema
 
-__all__ = [
-    "ASKED",
-    "RAISED",
-    "Entry",
-    "LedgerHeader",
-    "RaisedCap",
-    "State",
-    "asked_digest",
-    "by_entry",
-    "cap_of",
-    "check_anchor",
-    "check_key",
-    "check_price",
-    "cost_of",
-    "entries_of",
-    "header_text",
-    "is_known",
-    "measured",
-    "plan_body",
-    "plan_dict",
-    "plan_of",
-    "raised_caps",
-    "read_cap",
-    "read_header_text",
-    "request_digest",
-    "sum_spent",
-    "verify",
-]
-
 _MAX_KEY = 200  # characters of a key. Chosen: keys are names that people choose; more would only make listings wide
 ASKED = "ask"
 """The strategy of spends for the answers to single questions."""

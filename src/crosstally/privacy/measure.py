@@ -17,8 +17,6 @@ from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
 from crosstally.query.queries import Product, Query
 
-__all__ = ["measure", "measure_counted", "sampler_of"]
-
 
 def measure(
     exact: Sequence[ExactTable], plan: Plan, *, ledger: Ledger, key: str | None = None

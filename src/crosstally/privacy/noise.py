@@ -15,8 +15,6 @@ from crosstally.budget import Noise, NoiseKind, Sensitivity
 from crosstally.errors import PlanError
 from crosstally.threads import in_order, most_threads
 
-__all__ = ["LIMIT", "Mechanism", "check_range", "draw", "mechanism"]
-
 LIMIT = 2**62
 """Exact answers stay below this, so that noise (its scale is below 2^52) never meets the bounds of 64 bits."""
 

@@ -26,8 +26,6 @@ from crosstally.errors import QueryError
 from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import Schema
 
-__all__ = ["Choice"]
-
 _MAX_WEIGHT = 2**31  # of a weight over the common denominator: scores of many rows stay within 64 bits
 _MAX_PUBLIC = 2**60  # what reference and penalty may add to a score: the counts have as much again, and more
 

@@ -15,8 +15,6 @@ from typing import Protocol
 from crosstally.errors import QueryError
 from crosstally.schema import Attribute, Schema, canonical_text
 
-__all__ = ["And", "Box", "Condition", "Not", "OneOf", "Or", "Range", "number_of_text", "shown", "where_in_text"]
-
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 # Limits time and memory: boxes without overlap, of which each is a term of a query. More are refused.
 _MAX_BOXES = 1000
@@ -81,8 +79,8 @@ class OneOf:
 class Range:
     """The attribute is between ``low`` and ``high``, either of which may be open: None.
 
-    ``with_low`` and ``with_high`` say whether the bounds themselves are in. Bins are never cut: a bound must be an
-    edge, or beyond all of them.
+    ``with_low`` and ``with_high`` say whether the bounds themselves are in, ``with_last_edge`` whether ``high`` is in
+    where it is the end of the last, closed bin. Bins are never cut: a bound must be an edge, or beyond all of them.
     """
 
     attribute: str
@@ -91,6 +89,7 @@ class Range:
     _: KW_ONLY
     with_low: bool = True
     with_high: bool = False
+    with_last_edge: bool = False
     position: int | None = field(default=None, compare=False)
 
     def boxes(self, schema: Schema) -> list[Box]:
@@ -114,7 +113,8 @@ class Range:
 
     def _end(self, edges: Sequence[Decimal], labels: Sequence[str]) -> int:
         last = len(edges) - 1
-        if self.high is None or self.high > edges[-1] or (self.with_high and self.high == edges[-1]):
+        closed = self.with_high or self.with_last_edge
+        if self.high is None or self.high > edges[-1] or (closed and self.high == edges[-1]):
             return last
         if self.high < edges[0]:
             return 0

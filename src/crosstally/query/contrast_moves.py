@@ -16,17 +16,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.query.operators import CONTRAST
 from crosstally.typing import Integers
-
-__all__ = ["Moves", "contrast_moves", "numbers_changed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,23 +105,10 @@ def _cases(size: int, number: int, changed: int) -> list[tuple[int, int, int]]:
     Those that do not change enter with their L1 norm: they have the same sign in a and in b.
     """
     out, pairs = [], CONTRAST.pairs(size)
-    for counts in _parts(changed, len(pairs)):
+    for counts in (each for each in product(range(changed + 1), repeat=len(pairs)) if sum(each) == changed):
         ways, a, b = math.factorial(changed) * CONTRAST.l1(size) ** (number - changed), 1, 1
         for count, (before, after, times) in zip(counts, pairs, strict=True):
             ways = ways // math.factorial(count) * times**count
             a, b = a * before**count, b * after**count
         out.append((a, b, ways))
     return out
-
-
-def _parts(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Every way to divide a number among some parts, in order.
-
-    >>> list(_parts(1, 3))
-    [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
-    """
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        yield from ((first, *rest) for rest in _parts(total - first, parts - 1))

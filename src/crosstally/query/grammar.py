@@ -24,8 +24,6 @@ from crosstally.errors import QueryError
 from crosstally.query.conditions import And, Condition, Not, OneOf, Or, Range, number_of_text, shown, where_in_text
 from crosstally.schema import MISSING, OTHER, canonical_text
 
-__all__ = ["BIN", "Call", "bin_label", "parse", "parse_question"]
-
 _MAX_TEXT = 10_000  # limits time: longer questions are refused before they are read
 _MAX_DEPTH = 50  # a limit: the parser calls itself at each bracket, and Python's stack is bounded
 _WORDS = ("and", "or", "not", "in")
@@ -157,15 +155,13 @@ class _Parser:
         if first.kind != "word" or not first.says(*_CALLS) or not second.says("("):
             return self.whole()
         self._place = 2
-        arguments = [self._label("after '('").text]
-        while self._taken(","):
-            arguments.append(self._label("after ','").text)
+        arguments = self._listed("(")
         self._expect(")", f"for the '(' at position {second.position}")
         if self._next.kind == "end":
-            return Call(first.text.lower(), tuple(arguments), None)
+            return Call(first.text.lower(), arguments, None)
         if not self._taken("where"):
             raise self._wrong(self._next, "expected 'where' or the end")
-        return Call(first.text.lower(), tuple(arguments), self.whole())
+        return Call(first.text.lower(), arguments, self.whole())
 
     def whole(self) -> Condition:
         found = self._condition()
@@ -251,10 +247,14 @@ class _Parser:
 
     def _labels(self) -> tuple[str, ...]:
         self._expect("{", "before the values")
-        labels = [self._label("after '{'").text]
+        labels = self._listed("{")
+        self._expect("}", "after the values")
+        return labels
+
+    def _listed(self, opened: str) -> tuple[str, ...]:
+        labels = [self._label(f"after {opened!r}").text]
         while self._taken(","):
             labels.append(self._label("after ','").text)
-        self._expect("}", "after the values")
         return tuple(labels)
 
 

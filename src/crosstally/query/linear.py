@@ -16,8 +16,6 @@ from crosstally.query.operators import whole
 from crosstally.query.queries import MAX_CELLS, Query
 from crosstally.schema import Schema
 
-__all__ = ["Linear", "Term", "linear_among"]
-
 _MAX_FACTOR = 2**31  # in size: with up to 2^31 rows sums stay within int64
 _MAX_TERMS = 2**22  # so that their sum is exact in doubles
 

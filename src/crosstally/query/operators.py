@@ -29,24 +29,6 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.typing import Integers
 
-__all__ = [
-    "CONTRAST",
-    "MAX_ENTRIES",
-    "VALUES",
-    "GroupMaps",
-    "Grouped",
-    "Matrices",
-    "Matrix",
-    "Number",
-    "Operator",
-    "by_matrix",
-    "contrast_variance",
-    "read_group_maps",
-    "read_matrices",
-    "read_matrix",
-    "whole",
-]
-
 Number = TypeVar("Number", np.int64, np.float64)
 
 GroupMaps = tuple[tuple[str, tuple[int, ...]], ...]

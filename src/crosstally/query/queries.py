@@ -34,19 +34,6 @@ from crosstally.query.operators import (
 from crosstally.schema import Schema
 from crosstally.typing import Integers
 
-__all__ = [
-    "MAX_CELLS",
-    "ROWS",
-    "Cells",
-    "Contrast",
-    "Kronecker",
-    "Product",
-    "Query",
-    "check_contrast_cells",
-    "sensitivity_of_tables",
-    "too_many_cells",
-]
-
 MAX_CELLS = 5_000_000
 """Cells of one table, of all measured tables, of an answer: about memory, 40 MB of numbers and a few times that while
 they are worked on."""

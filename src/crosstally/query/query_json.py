@@ -11,8 +11,6 @@ from crosstally.query.linear import Linear, Term
 from crosstally.query.operators import Matrix, read_matrices
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 
-__all__ = ["query_from_dict"]
-
 
 def query_from_dict(
     given: object,

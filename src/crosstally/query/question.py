@@ -21,39 +21,8 @@ from crosstally.query.grammar import Call, parse, parse_question
 from crosstally.query.linear import Linear, Term
 from crosstally.schema import Attribute, Schema, canonical_text
 
-__all__ = [
-    "Question",
-    "Where",
-    "cells_in_words",
-    "condition_of",
-    "count",
-    "describe",
-    "fourier",
-    "query_of",
-    "question_of_text",
-    "total",
-    "wavelet",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """A whole number for each cell of an attribute: those given, or the numbers that its labels are."""
-
-    attribute: str
-    values: tuple[int, ...] | None
-
-    def numbers(self, schema: Schema) -> tuple[int, ...]:
-        """The number of each cell."""
-        attribute = schema[self.attribute]
-        if self.values is None:
-            return _label_numbers(attribute)
-        if len(self.values) != attribute.size:
-            raise QueryError(
-                f"values of {self.attribute!r} must be one for each of its {attribute.size} cells, got"
-                f" {len(self.values)}"
-            )
-        return self.values
+Factor = tuple[str, tuple[int, ...] | None]
+"""An attribute, and a whole number for each of its cells; None stands for the numbers that its labels are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +74,14 @@ def _term(weight: int, box: Mapping[str, frozenset[int]], factors: Sequence[Fact
     numbers: dict[str, list[int]] = {
         name: [int(code in cells) for code in range(schema[name].size)] for name, cells in box.items()
     }
-    for factor in factors:
-        values = factor.numbers(schema)
-        before = numbers.get(factor.attribute, [1] * len(values))
-        numbers[factor.attribute] = [a * b for a, b in zip(before, values, strict=True)]
+    for name, given in factors:
+        values = _label_numbers(schema[name]) if given is None else given
+        if len(values) != schema[name].size:
+            raise QueryError(
+                f"values of {name!r} must be one for each of its {schema[name].size} cells, got {len(values)}"
+            )
+        before = numbers.get(name, [1] * len(values))
+        numbers[name] = [a * b for a, b in zip(before, values, strict=True)]
     return Term(weight, tuple((name, tuple(each)) for name, each in numbers.items()))
 
 
@@ -153,13 +126,13 @@ def total(
     unused = set(given) - set(attributes)
     if unused:
         raise QueryError(f"values are given for {min(unused)!r}, of which there is no total")
-    factors = tuple(Factor(name, tuple(given[name]) if name in given else None) for name in attributes)
+    factors = tuple((name, tuple(given[name]) if name in given else None) for name in attributes)
     return Question((Part(1, condition_of(where), factors),))
 
 
 def fourier(*attributes: str) -> Question:
     """A Fourier coefficient of attributes of two cells: rows with an even number of second values minus the rest."""
-    return Question((Part(1, And(()), tuple(Factor(name, (1, -1)) for name in attributes)),))
+    return Question((Part(1, And(()), tuple((name, (1, -1)) for name in attributes)),))
 
 
 def wavelet(**steps: tuple[object, object, object]) -> Question:
@@ -269,16 +242,7 @@ def _range(name: str, given: tuple[Any, ...]) -> Range:
     if len(given) != 2:
         raise QueryError(f"a range of {name!r} must be (low, high), got {len(given)} numbers; labels stand in a list")
     low, high = (None if bound is None else _bound(name, bound) for bound in given)
-    return _ClosedRange(name, low, high)
-
-
-class _ClosedRange(Range):
-    """A range given as (low, high) in Python, where the last edge stands for the end of the last, closed bin."""
-
-    __slots__ = ()
-
-    def _end(self, edges: Sequence[Decimal], labels: Sequence[str]) -> int:
-        return len(edges) - 1 if self.high == edges[-1] else super()._end(edges, labels)
+    return Range(name, low, high, with_last_edge=True)
 
 
 def _bound(name: str, bound: object) -> Decimal:

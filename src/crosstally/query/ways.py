@@ -13,6 +13,7 @@ negative cells and reconstruction work as for any schema. What the two say about
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,8 +27,6 @@ from crosstally.errors import PlanError
 from crosstally.query.operators import GroupMaps, Matrices, Matrix
 from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import DerivedSchema, Impossible, PublicCounts, Schema
-
-__all__ = ["Groups", "all_matrices_of", "check_parts", "full_part", "matrices_of", "mixed_of"]
 
 _IS_PRODUCT, _MATRICES = attrgetter("is_product"), attrgetter("matrices")
 
@@ -120,10 +119,8 @@ def full_part(query: Query) -> tuple[Query, int]:
     if not query.groups:
         return query, 1
     maps = dict(query.groups)
-    cells = 1
-    for groups in maps.values():
-        cells *= max(groups) + 1
-    return Cells(tuple(name for name in query.attributes if name not in maps)), cells
+    kept = Cells(tuple(name for name in query.attributes if name not in maps))
+    return kept, math.prod(max(groups) + 1 for groups in maps.values())
 
 
 def check_parts(queries: Iterable[Query]) -> None:
@@ -158,17 +155,17 @@ def matrices_of(queries: Iterable[Query]) -> Matrices:
             independent.
     """
     asked = list(queries)
-    if not any(map(_MATRICES, asked)):
+    found = _ways(asked)
+    if not found:
         return ()
     if any(query.groups for query in asked):
         raise PlanError("a release with linear strategies cannot count values in groups")
-    found = {name: ways for name, ways in _ways(asked).items() if len(ways) == 1}
-    return tuple(sorted((name, matrix) for name, ways in found.items() for matrix in ways if matrix is not None))
+    return tuple((name, matrix) for name, ways in found.items() if len(ways) == 1 for matrix in _given(ways))
 
 
 def all_matrices_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
     """For each attribute that is measured by a matrix somewhere its matrices, in the order of the queries."""
-    return {name: tuple(way for way in ways if way is not None) for name, ways in sorted(_ways(list(queries)).items())}
+    return {name: _given(ways) for name, ways in _ways(list(queries)).items()}
 
 
 def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
@@ -180,9 +177,10 @@ def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
         PlanError: A query holds two such attributes.
     """
     asked = list(filter(_IS_PRODUCT, queries))
-    if not any(map(_MATRICES, asked)):
+    ways = _ways(asked)
+    if not ways:
         return {}
-    found = {name: ways for name, ways in _ways(asked).items() if len(ways) > 1}
+    found = {name: _given(own) for name, own in ways.items() if len(own) > 1}
     for query in asked:
         both = [name for name in query.attributes if name in found]
         if len(both) > 1:
@@ -190,12 +188,19 @@ def mixed_of(queries: Iterable[Query]) -> Mapping[str, tuple[Matrix, ...]]:
                 f"{both[0]!r} and {both[1]!r} are each measured in more than one way, so no table may hold both; "
                 f"{' x '.join(query.attributes)} does"
             )
-    return {name: tuple(way for way in ways if way is not None) for name, ways in sorted(found.items())}
+    return found
+
+
+def _given(ways: Iterable[Matrix | None]) -> tuple[Matrix, ...]:
+    return tuple(way for way in ways if way is not None)
 
 
 def _ways(queries: Sequence[Query]) -> dict[str, dict[Matrix | None, None]]:
-    """For each attribute that has a matrix somewhere how it is measured: its matrices, None for cells and contrasts."""
-    out: dict[str, dict[Matrix | None, None]] = {name: {} for query in queries for name, _ in query.matrices}
+    """For each attribute, by name, that has a matrix somewhere its ways: matrices, None for cells and contrasts."""
+    if not any(map(_MATRICES, queries)):
+        return {}
+    names = {name for query in queries for name, _ in query.matrices}
+    out: dict[str, dict[Matrix | None, None]] = {name: {} for name in sorted(names)}
     for query in filter(_IS_PRODUCT, queries):
         own = dict(query.matrices)
         for name in out.keys() & set(query.attributes):

@@ -12,8 +12,6 @@ from crosstally.query.queries import Cells
 from crosstally.releases.release import Release
 from crosstally.residuals import Variances
 
-__all__ = ["MOST_TABLES", "TableErrors", "expected_errors"]
-
 MOST_TABLES = 10_000
 """Of very many tables the first ones are looked at."""
 

@@ -26,26 +26,12 @@ from crosstally.measurements import PUBLIC, Chosen, Measurement, public_counts
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.request import Request
 from crosstally.query.queries import MAX_CELLS, Query
-from crosstally.query.ways import check_parts, matrices_of
+from crosstally.query.ways import check_parts, matrices_of, mixed_of
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
-
-__all__ = [
-    "check_measurements",
-    "check_promise",
-    "check_queries",
-    "check_variance",
-    "costs_of_entries",
-    "foreign_origins",
-    "noisy_total",
-    "publish",
-    "rows_in_doubt",
-    "rows_known",
-    "unsolved",
-]
 
 # How far, relatively, a file's variance may be from the one that its noise has: it was computed with another machine's
 # exponential function, and a false claim would be larger.
@@ -129,7 +115,8 @@ def check_queries(schema: Schema, queries: Iterable[Query]) -> None:
     cells, asked = 0, tuple(queries)
     matrices_of(asked)  # refuses values in groups beside matrices
     check_parts(asked)
-    MixedAxes.of(schema, [(query, 1.0) for query in asked])  # refuses more covariances than memory holds
+    if mixed_of(asked):
+        MixedAxes(schema, [(query, 1.0) for query in asked])  # refuses more covariances than memory holds
     for i, query in enumerate(asked):
         if not query.is_linear:
             continue

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from crosstally.sql import SqlAnswer
     from crosstally.synthesis import SyntheticData
 
-__all__ = ["Description", "Release"]
 
 _MOST_PAIRS = 10_000  # of a very wide release the first are looked at
 

@@ -16,8 +16,6 @@ from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.html_text import html_facts
 from crosstally.schema import Schema, Unit
 
-__all__ = ["Statement", "caveats", "installed_versions"]
-
 MODELS = ("central", "local")
 # A usual delta, at which words tell a rho as an epsilon; another one would change the words alone.
 _USUAL_DELTA = Fraction(1, 10**6)

@@ -50,22 +50,6 @@ from crosstally.query.operators import CONTRAST, Matrices, Matrix, Operator
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = [
-    "Axes",
-    "AxisReading",
-    "Layout",
-    "LinearAxis",
-    "basis_along",
-    "decompose",
-    "decompose_axis",
-    "find",
-    "linear_axes",
-    "map_axis",
-    "outer_product",
-    "reading_along",
-    "rebuild",
-]
-
 _WORD = 64  # bits of a word of a key
 
 
@@ -302,6 +286,16 @@ def basis_along(axis: LinearAxis | None, size: int) -> Floats:
 def map_axis(matrix: Floats, stack: NDArray[np.float64], axis: int) -> Floats:
     """A matrix applied along one axis of a stack."""
     return np.moveaxis(np.tensordot(matrix, stack, axes=(1, axis)), 0, axis)
+
+
+def placed(stack: NDArray[Any], axes: Sequence[int], ndim: int) -> NDArray[Any]:
+    """The axes of a stack after the first moved to some places among ``ndim``; the others have length one.
+
+    >>> placed(np.zeros((9, 4, 3)), (2, 0), ndim=3).shape
+    (9, 3, 1, 4)
+    """
+    order = [0, *(int(i) + 1 for i in np.argsort(axes))]
+    return np.expand_dims(stack.transpose(order), tuple(i + 1 for i in range(ndim) if i not in axes))
 
 
 @dataclass(frozen=True, eq=False)

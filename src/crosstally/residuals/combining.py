@@ -17,11 +17,12 @@ from crosstally.errors import QueryError
 from crosstally.measurements import Measurement
 from crosstally.query.operators import Operator
 from crosstally.query.queries import Query
-from crosstally.query.ways import Groups
+from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.residuals.axes import (
     Layout,
     LinearAxis,
     find,
+    linear_axes,
     map_axis,
     outer_product,
     reading_along,
@@ -31,8 +32,6 @@ from crosstally.residuals.mixed import Block, MixedAxes, Names
 from crosstally.residuals.nested import Nesting, PlacedNesting
 from crosstally.schema import Schema
 from crosstally.typing import Floats
-
-__all__ = ["Averages", "Estimate", "by_shape", "combine", "mean_squares"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -221,8 +220,6 @@ class PlacedBlocks:
 
     def with_total(self, means: Floats, precision: Floats, total: float) -> Floats:
         """The same estimate with the number of rows known: what T and the others of the empty set share moves along."""
-        if () not in self.places:
-            return means
         out, (places,) = means.copy(), self.places[()]
         covariance = self._covariance(self.axes.blocks[()], precision)
         out[places] += covariance[:, 0] / covariance[0, 0] * (total - means[places[0]])
@@ -255,7 +252,7 @@ class Averages:
     _kinds: tuple[tuple[Kind, list[int]], ...]
     _places: NDArray[np.intp]
     _own_variances: NDArray[np.float64]
-    _mixed: PlacedBlocks
+    _mixed: PlacedBlocks | None
     _turned: tuple[TurnedTable, ...]
     _nested: tuple[PlacedNesting, ...] = ()
 
@@ -266,16 +263,20 @@ class Averages:
         Where values are in groups, schema and measurements are the extended ones, put together (``nested``).
         """
         layout = Layout.of(schema.shape)
-        mixed = MixedAxes(schema, [(m.query, m.variance) for m in measurements])
+        queries = [m.query for m in measurements]
+        linear = linear_axes(matrices_of(queries))
+        mixed = MixedAxes(schema, [(m.query, m.variance) for m in measurements]) if mixed_of(queries) else None
         kinds: dict[Kind, list[int]] = {}
         for i, m in enumerate(measurements):
-            if i not in mixed.readings:
+            if mixed is None or i not in mixed.readings:
                 kinds.setdefault(_kind(m.query, schema), []).append(i)
         parts = [_keys(schema, layout, kind, [measurements[i] for i in group]) for kind, group in kinds.items()]
         keys = [layout.keys([()])[0][:0], *(part[0] for part in parts)]
         variances = np.concatenate([part[1] for part in parts] or [np.empty(0)])
-        unique, places = np.unique(np.concatenate([*keys, *PlacedBlocks.keys(mixed)]), return_inverse=True)
-        turned = _turned_tables(schema, unique, mixed.linear, [m.query.attributes for m in measurements])
+        if mixed is not None:
+            keys += PlacedBlocks.keys(mixed)
+        unique, places = np.unique(np.concatenate(keys), return_inverse=True)
+        tables = [query.attributes for query in queries]
         out = cls(
             schema,
             groups,
@@ -284,8 +285,8 @@ class Averages:
             _kinds=tuple(kinds.items()),
             _places=places[: len(variances)],
             _own_variances=variances,
-            _mixed=PlacedBlocks.of(mixed, unique),
-            _turned=turned,
+            _mixed=None if mixed is None else PlacedBlocks.of(mixed, unique),
+            _turned=_turned_tables(schema, unique, linear, tables) if linear else (),
         )
         out = replace(out, variances=out._combined_variances())
         return out if groups is None else replace(out, _nested=out._nestings(groups))
@@ -297,7 +298,8 @@ class Averages:
 
     def _combined_variances(self, *, total_known: bool = False) -> Floats:
         """The variances of the coefficients of the residual basis."""
-        averaged = self._mixed.variances(self._precision, total_known=total_known)
+        precision = self._precision
+        averaged = 1 / precision if self._mixed is None else self._mixed.variances(precision, total_known=total_known)
         if total_known:
             averaged[0] = 0.0
         return self._in_basis(averaged, lambda axis: axis.to_helmert**2)
@@ -340,9 +342,10 @@ class Averages:
 
     def with_total(self, combined: Estimate, total: float) -> Estimate:
         """An estimate made by these averages, with the number of rows known."""
-        if self._turned or self._mixed.places:  # then T is measured, and has the first of all keys
+        if self._turned or self._mixed is not None:  # then T is measured, and has the first of all keys
             means = self._in_basis(combined.coefficients, lambda axis: axis.from_helmert)
-            means = self._mixed.with_total(means, self._precision, total)
+            if self._mixed is not None:
+                means = self._mixed.with_total(means, self._precision, total)
             means[0] = total
             means = self._in_basis(means, lambda axis: axis.to_helmert)
             return replace(combined, coefficients=means, variances=self._combined_variances(total_known=True))
@@ -357,7 +360,8 @@ class Averages:
         parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._kinds]
         own = np.concatenate(parts or [np.empty(0)])
         sums = np.asarray(np.bincount(self._places, own / self._own_variances, len(self.keys)), np.float64)
-        means = self._mixed.means(sums, self._precision, values)
+        precision = self._precision
+        means = sums / precision if self._mixed is None else self._mixed.means(sums, precision, values)
         for each in self._nested:
             each.put_together(means)
         return self._in_basis(means, lambda axis: axis.to_helmert)

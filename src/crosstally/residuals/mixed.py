@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,6 @@ from crosstally.query.ways import matrices_of, mixed_of
 from crosstally.residuals.axes import LinearAxis, basis_along, linear_axes, map_axis
 from crosstally.schema import Schema
 from crosstally.typing import Floats
-
-__all__ = ["Block", "MeasuredWay", "MixedAxes", "Names"]
 
 Names = tuple[str, ...]
 
@@ -121,7 +118,7 @@ class MixedAxes:
     """The sets of which coefficients are not independent, and what the measurements that make them so say about each.
 
     ``mixed`` are the attributes measured in more than one way, ``readings`` those measurements, by their number, that
-    hold one. ``of`` is None where there are none: then everything is an average.
+    hold one. Where there are none (``mixed_of``), everything is an average.
     """
 
     def __init__(self, schema: Schema, measured: Sequence[tuple[Query, float]]) -> None:
@@ -145,11 +142,6 @@ class MixedAxes:
                 f"{', '.join(self.mixed)}: measured in more than one way, so that {numbers:,} covariances are needed, "
                 f"of at most {_MOST_NUMBERS:,}; measure fewer tables that hold it, or all of them in one way"
             )
-
-    @classmethod
-    def of(cls, schema: Schema, measured: Sequence[tuple[Query, float]]) -> MixedAxes | None:
-        """Those of queries and the variance of the noise of each."""
-        return cls(schema, measured) if mixed_of(map(itemgetter(0), measured)) else None
 
     def holds(self, names: Sequence[str]) -> bool:
         """Whether some of these attributes are measured in more than one way."""

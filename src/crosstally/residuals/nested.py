@@ -34,8 +34,6 @@ from crosstally.query.ways import Groups, full_part
 from crosstally.residuals.axes import decompose, rebuild
 from crosstally.typing import Floats
 
-__all__ = ["Nesting", "PlacedNesting", "extended_measurements", "full_part_measured", "shares_in_groups"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nesting:

@@ -25,26 +25,11 @@ from numpy.typing import NDArray
 from crosstally.errors import QueryError, TooManyCellsError
 from crosstally.query.along import AskedAlong
 from crosstally.query.queries import MAX_CELLS, Query
-from crosstally.query.ways import full_part
-from crosstally.residuals.axes import Axes, Layout, LinearAxis, basis_along, find
+from crosstally.query.ways import full_part, matrices_of, mixed_of
+from crosstally.residuals.axes import Axes, Layout, LinearAxis, basis_along, find, linear_axes
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 from crosstally.typing import Floats
-
-__all__ = [
-    "MOST_PRECISION",
-    "Closure",
-    "MeasuredAlike",
-    "TableBlock",
-    "Variances",
-    "blocks_of",
-    "bounded",
-    "cell_variance",
-    "closure_of",
-    "interleaved",
-    "inverse_cells_outside",
-    "subset_shares",
-]
 
 _BITS = 63  # bits of an int64 beside its sign: sets of fewer attributes are masks, wider ones numbers to a base
 # Subsets for each table of very many: tables over four attributes have sixteen. A few tables may have MAX_CELLS
@@ -294,11 +279,13 @@ class Variances:
         Of cells in groups it counts what they say about tables in full.
         """
         alike: dict[tuple[bool, int, float], list[tuple[str, ...]]] = {}
-        mixed = MixedAxes(schema, measured)
+        queries = [query for query, _ in measured]
+        linear = linear_axes(matrices_of(queries))
+        mixed = MixedAxes(schema, measured) if mixed_of(queries) else None
         in_full = [(*full_part(query), variance) for query, variance in measured]
         for i, (query, cells, variance) in enumerate(in_full):
             names = query.attributes
-            if i in mixed.readings:
+            if mixed is not None and i in mixed.readings:
                 continue
             if not query.is_product:
                 raise QueryError(f"only cells, contrasts and Kronecker queries combine, got {type(query).__name__}")
@@ -309,7 +296,7 @@ class Variances:
             for (residual, _, variance), tables in alike.items()
         ]
         tables = dict.fromkeys([(), *(query.attributes for query, _, _ in in_full)])
-        return cls(Closure(schema, tuple(tables)), groups, mixed.linear, mixed=mixed)
+        return cls(Closure(schema, tuple(tables)), groups, linear, mixed=mixed)
 
     def replacing(self, known: Mapping[tuple[str, ...], float]) -> Variances:
         """The same with other variances for the coefficients of some sets, as far as these are measured at all."""

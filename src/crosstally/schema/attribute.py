@@ -11,19 +11,6 @@ from typing import Any, NoReturn
 from crosstally.errors import SchemaError, must_be_one_of
 from crosstally.schema.canonical import DATA, canonical_text, is_unicode, read_fields, read_from, read_text
 
-__all__ = [
-    "MAX_VALUES",
-    "MISSING",
-    "OTHER",
-    "Attribute",
-    "Level",
-    "Outside",
-    "levels_of",
-    "read_attribute",
-    "read_hierarchy",
-    "read_levels",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Level:

@@ -15,16 +15,6 @@ from typing import Any
 
 from crosstally.errors import SchemaError, did_you_mean
 
-__all__ = [
-    "DATA",
-    "canonical_text",
-    "is_unicode",
-    "private_fields",
-    "read_fields",
-    "read_from",
-    "read_text",
-]
-
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 

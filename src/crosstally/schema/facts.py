@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from crosstally.schema.attribute import Attribute
 
-__all__ = ["RECORDS", "About", "Fact", "Impossible", "PrivateBins", "PublicCounts", "possible_cells", "read_facts"]
 
 RECORDS = "records"
 

@@ -23,8 +23,6 @@ from crosstally.errors import SchemaError
 from crosstally.schema.attribute import OTHER, Attribute
 from crosstally.schema.canonical import canonical_text, is_unicode, private_fields
 
-__all__ = ["FILE_OPTIONS", "PARTS", "WITHHELD", "ColumnName", "ColumnReading", "DateReading", "RowReading", "ValueRule"]
-
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MAX_ATTRIBUTES", "DerivedSchema", "Schema", "Unit"]
 
 # Limits time and memory: 130,000 pairs. What was measured and what is guessed: docs/concepts/scale.md.
 MAX_ATTRIBUTES = 512

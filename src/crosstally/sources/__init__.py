@@ -3,11 +3,12 @@
 from crosstally.sources.counts import EncodedRows
 from crosstally.sources.detection import Detected, detect_reading
 from crosstally.sources.drafts import Draft, DraftedColumn, draft
+from crosstally.sources.files import Parts
 from crosstally.sources.inspection import ColumnReport, Report, check
 from crosstally.sources.kinds import count, count_share, encode_rows, source_of
-from crosstally.sources.notes import note_digest, note_reading, reading_digest
-from crosstally.sources.parts import PartOrigin, Parts, Share, merge_parts, write_part
+from crosstally.sources.parts import PartOrigin, Share, merge_parts, plan_digest, write_part
 from crosstally.sources.reading_options import Reading
+from crosstally.sources.source import RowEncoding, note_reading, unit_column
 
 __all__ = [
     "ColumnReport",
@@ -19,6 +20,7 @@ __all__ = [
     "Parts",
     "Reading",
     "Report",
+    "RowEncoding",
     "Share",
     "check",
     "count",
@@ -27,9 +29,9 @@ __all__ = [
     "draft",
     "encode_rows",
     "merge_parts",
-    "note_digest",
     "note_reading",
-    "reading_digest",
+    "plan_digest",
     "source_of",
+    "unit_column",
     "write_part",
 ]

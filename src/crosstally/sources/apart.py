@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -25,12 +25,10 @@ from crosstally.checks import optional
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.platform_files import limit_process
 from crosstally.schema import canonical_text
-from crosstally.sources.database_files import column_of
+from crosstally.sources.drivers import column_of
 from crosstally.sources.guard import guarded, how_to_say
 from crosstally.sources.reading_options import Reading
-
-__all__ = ["MEMORY", "SECONDS", "open_apart", "serve"]
-
+from crosstally.sources.source import OpenedFile, Read
 
 # Sheets of workbooks: Excel and OpenDocument.
 
@@ -40,9 +38,7 @@ _MIDNIGHT = r"^(\d{4}-\d{2}-\d{2}) 00:00:00$"
 _MOMENT = r"^(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2}(?:\.\d+)?)$"
 
 
-def open_sheet(
-    path: Path, reading: Reading
-) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+def open_sheet(path: Path, reading: Reading) -> OpenedFile:
     """The names of a sheet's columns, and a function that reads some of them."""
     cells = _cells(path, reading)
     line = 1 if reading.header is None else reading.header
@@ -108,9 +104,7 @@ READERS = {
 _CHUNK_ROWS = 100_000  # rows of a batch: limits memory. More than elsewhere, for every batch opens the file anew
 
 
-def open_statistical(
-    path: Path, reading: Reading
-) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+def open_statistical(path: Path, reading: Reading) -> OpenedFile:
     """The names of a file's columns, and a function that reads some of them."""
     path.stat()  # the system's own error, when it is not there
     package = optional("pyreadstat", extra="files")
@@ -167,9 +161,7 @@ def _number(name: str, otherwise: float) -> float:
     return number
 
 
-def open_apart(
-    kind: str, path: Path, reading: Reading
-) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+def open_apart(kind: str, path: Path, reading: Reading) -> OpenedFile:
     """The names of a file's columns, and a function that reads some of them, once; both in a child."""
     path.stat()  # the system's own error, when it is not there
     child = _Child(path)
@@ -296,7 +288,7 @@ def _opened(request: dict[str, Any]) -> Any:
     return opener(Path(request["path"]), Reading.from_dict(request["reading"]))
 
 
-def _copy(read: Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]], chosen: list[str], rows: Any) -> None:
+def _copy(read: Read, chosen: list[str], rows: Any) -> None:
     writer = None
     for batch, _ in read(chosen):
         writer = writer or pa.ipc.new_stream(rows, batch.schema)

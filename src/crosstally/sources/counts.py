@@ -1,4 +1,11 @@
-"""Rows into exact counts of many tables: in one pass, or encoded once and counted as often as stages ask."""
+"""Rows as codes into exact counts of many tables: contribution bounds, codes kept for stages, and the tally.
+
+How a value becomes a code is not known here. Whoever reads a source hands its rows over as ``CodedRows``.
+
+Of each unit the rows with the smallest hashes are kept, at most so many. Which ones depends on nothing but the unit's
+own rows: not on their order, on the size of batches, or on other units. Equal rows are kept as often as they occur,
+within the bound.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,8 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from io import FileIO
 from itertools import accumulate
 from pathlib import Path
@@ -20,14 +28,158 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError, SourceError, TooManyCellsError
 from crosstally.measurements import ExactTable
 from crosstally.query.queries import MAX_CELLS, Cells, Product
-from crosstally.schema import Attribute, Outside, Schema
-from crosstally.sources.parts import RowsOfShare, Share
-from crosstally.sources.reading_options import NO_OPTIONS, Reading
-from crosstally.sources.row_cells import Columns, Counting, Kept, kept_rows
-from crosstally.sources.source import BATCH_ROWS, KeptRows, Source
+from crosstally.schema import Schema, Unit
 from crosstally.threads import in_order, most_threads
 
-__all__ = ["EncodedRows", "KeptCodes", "Tally", "count", "count_share"]
+BATCH_ROWS = 65_536
+"""Rows of a batch: limits memory, and is large enough for a batch's time to be that of its rows. No count depends on
+it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodedRows:
+    """Some rows of a source, each as the code of its cell in each attribute; confidential.
+
+    A row stands for as many rows as ``weights`` say, for one where there are none. ``ids`` are those of the rows' units
+    as texts (large_string): equal for rows of one unit, null where the unit is not known.
+    """
+
+    size: int
+    codes: Sequence[NDArray[Any]]
+    _: KW_ONLY
+    weights: NDArray[np.int64] | None = None
+    ids: pa.Array | None = None
+
+    def where(self, kept: NDArray[np.bool_]) -> CodedRows:
+        """Some of the rows."""
+        return CodedRows(
+            int(kept.sum()),
+            [codes[kept] for codes in self.codes],
+            weights=None if self.weights is None else self.weights[kept],
+            ids=None if self.ids is None else self.ids.filter(pa.array(kept)),
+        )
+
+
+# Limits memory: a million rows wait before they are thinned to the bound. The rows kept do not depend on it.
+_PENDING_ROWS = 1 << 20
+
+
+class Bound:
+    """The rows kept so far of each unit; confidential.
+
+    Only as many rows are held as are kept, and as many again before they are thinned out.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self._ids = pa.array([], pa.large_string())
+        self._units = np.empty(0, np.int64)
+        self._hashes = np.empty(0, np.uint64)
+        self._cells: list[NDArray[Any]] | None = None
+        self._pending: list[tuple[pa.Array, NDArray[np.uint64], Sequence[NDArray[Any]]]] = []
+        self._pending_rows = 0
+
+    def add(self, rows: CodedRows) -> None:
+        """Take in a batch; rows whose unit is not known are left out."""
+        assert rows.ids is not None  # else nobody knows whose rows they are
+        assert rows.weights is None  # a unit's rows come one by one
+        if rows.ids.null_count:
+            rows = rows.where(rows.ids.is_valid().to_numpy(zero_copy_only=False))
+        self._pending.append((rows.ids, row_hashes(rows.codes, rows.size), rows.codes))
+        self._pending_rows += rows.size
+        if self._pending_rows > max(_PENDING_ROWS, len(self._units)):
+            self._thin()
+
+    def kept(self, batch_rows: int) -> Iterator[CodedRows]:
+        """The rows kept, a batch at a time."""
+        self._thin()
+        for start in range(0, len(self._units), batch_rows):
+            size = min(batch_rows, len(self._units) - start)
+            yield CodedRows(size, [codes[start : start + size] for codes in self._cells or ()])
+
+    def _thin(self) -> None:
+        if not self._pending:
+            return
+        ids, hashes, cells = zip(*self._pending, strict=True)
+        # The units known so far come first and differ, so that their numbers stay what they are.
+        encoded = pa.concat_arrays([self._ids, *ids]).dictionary_encode()
+        new_units = encoded.indices.to_numpy()[len(self._ids) :]
+        units = np.concatenate([self._units, new_units])
+        all_hashes = np.concatenate([self._hashes, *hashes])
+        before = self._cells or [column[:0] for column in cells[0]]
+        columns = [np.concatenate(parts) for parts in zip(before, *cells, strict=True)]
+        rows = smallest(units, all_hashes, columns, self.unit.max_rows)
+        self._ids, self._units, self._hashes = encoded.dictionary, units[rows], all_hashes[rows]
+        self._cells = [column[rows] for column in columns]
+        self._pending, self._pending_rows = [], 0
+
+
+def bounded(rows: Iterable[CodedRows], unit: Unit | None, batch_rows: int) -> Iterator[CodedRows]:
+    """The rows that count: all of them or, where there are units, at most ``max_rows`` of each."""
+    if unit is None:
+        yield from rows
+        return
+    bound = Bound(unit)
+    for each in rows:
+        bound.add(each)
+    yield from bound.kept(batch_rows)
+
+
+def row_hashes(columns: Sequence[NDArray[Any]], rows: int) -> NDArray[np.uint64]:
+    """A hash of each row's cells; equal rows have equal hashes, whatever the width of the codes."""
+    hashes = np.full(rows, 0x9E3779B97F4A7C15, np.uint64)
+    for column in columns:
+        hashes ^= column
+        hashes *= np.uint64(0xBF58476D1CE4E5B9)
+        hashes ^= hashes >> np.uint64(29)
+    hashes *= np.uint64(0x94D049BB133111EB)
+    hashes ^= hashes >> np.uint64(32)
+    return hashes
+
+
+def smallest(
+    units: NDArray[np.int64], hashes: NDArray[np.uint64], columns: Sequence[NDArray[Any]], most: int
+) -> NDArray[np.int64]:
+    """Which rows to keep: of each unit those with the smallest hashes, and of equal hashes the smallest cells."""
+    order = np.lexsort((hashes, units))
+    same = (units[order][1:] == units[order][:-1]) & (hashes[order][1:] == hashes[order][:-1])
+    if any((column[order][1:] != column[order][:-1])[same].any() for column in columns):
+        order = np.lexsort((*reversed(columns), hashes, units))
+    sorted_units = units[order]
+    begins = np.flatnonzero(np.append(True, sorted_units[1:] != sorted_units[:-1]))
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
+    return order[rank < most]
+
+
+def id_hashes(ids: pa.Array) -> NDArray[np.uint64]:
+    """A hash of each id, given as canonical texts (large_string) without nulls: equal texts have equal hashes.
+
+    It depends on the bytes of the text alone: not on the machine, the process or the other ids. By it units are spread
+    over tasks and shares, so that all rows of one go to the same.
+    """
+    offsets, data = text_bytes(ids)
+    lengths = np.diff(offsets)
+    powers = np.cumprod(np.full(lengths.max(initial=0), 0xBF58476D1CE4E5B9, np.uint64))
+    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[np.arange(len(data)) - np.repeat(offsets[:-1], lengths)]
+    # The sum over each text's bytes; sums over all that comes before wrap around, and so do their differences.
+    sums = np.append(np.uint64(0), np.cumsum(terms, dtype=np.uint64))
+    hashes: NDArray[np.uint64] = sums[offsets[1:]] - sums[offsets[:-1]]
+    hashes ^= hashes >> np.uint64(31)
+    hashes *= np.uint64(0x94D049BB133111EB)
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= np.uint64(0xBF58476D1CE4E5B9)
+    return hashes
+
+
+def text_bytes(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Where the texts of a large_string array without nulls begin and end, and the bytes of all of them."""
+    _, offsets, data = texts.buffers()
+    if not len(texts):
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return ends - ends[0], whole[ends[0] : ends[-1]]
+
 
 # Codes of rows, kept to be read more than once: in memory first, then in a file without a name.
 
@@ -58,71 +210,65 @@ class KeptCodes:
         self._types = [np.min_scalar_type(size - 1) for size in sizes]
         self._folder = tempfile.gettempdir() if work_dir is None else str(work_dir)
         self._memory_left = memory_bytes
-        self._in_memory: list[tuple[int, bytes, bool]] = []  # the last says whether there are weights
-        self._in_file: list[tuple[int, int, bool]] = []
+        self._batches: list[
+            tuple[int, bool, bytes | int]
+        ] = []  # rows, are there weights, bytes or how many in the file
         self._file: FileIO | None = None
 
-    def add(self, rows: int, codes: Sequence[NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
-        """Keep a batch: the number of its rows, the codes of each attribute, and what each row counts for, if not 1."""
-        typed = [np.ascontiguousarray(column, kind) for column, kind in zip(codes, self._types, strict=True)]
-        if weights is not None:
-            typed.append(np.ascontiguousarray(weights, np.int64))
+    def add(self, rows: CodedRows) -> None:
+        """Keep a batch: codes and weights."""
+        typed = [np.ascontiguousarray(column, kind) for column, kind in zip(rows.codes, self._types, strict=True)]
+        if rows.weights is not None:
+            typed.append(np.ascontiguousarray(rows.weights, np.int64))
         packed = b"".join([column.data for column in typed])
-        if self._file is None and len(packed) <= self._memory_left:
-            self._in_memory.append((rows, packed, weights is not None))
+        stays = self._file is None and len(packed) <= self._memory_left
+        if stays:
             self._memory_left -= len(packed)
-            return
+        else:
+            self._write(packed)
+        self._batches.append((rows.size, rows.weights is not None, packed if stays else len(packed)))
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._batches.clear()
+        if self._file is not None:
+            self._file.close()
+
+    def batches(self) -> Iterator[CodedRows]:
+        """The batches as they were added."""
+        place = 0
+        for rows, weighted, held in self._batches:
+            packed = held if isinstance(held, bytes) else self._read(place, held)
+            place += 0 if isinstance(held, bytes) else held
+            ends = [rows * end for end in accumulate((kind.itemsize for kind in self._types), initial=0)]
+            codes = [np.frombuffer(packed, kind, rows, start) for kind, start in zip(self._types, ends, strict=False)]
+            yield CodedRows(rows, codes, weights=np.frombuffer(packed, np.int64, rows, ends[-1]) if weighted else None)
+
+    def _write(self, packed: bytes) -> None:
+        view = memoryview(packed)
         try:
             if self._file is None:
                 # Unbuffered: what could not be written is known at once, not when the file is closed.
                 self._file = tempfile.TemporaryFile("w+b", buffering=0, dir=self._folder)  # noqa: SIM115 (see close)
-            _write(self._file, packed)
+            while view:  # a nearly full disk takes a part, and only the next write is an error
+                view = view[self._file.write(view) :]
         except OSError as error:
             raise self._lost("keep", error) from None
-        self._in_file.append((rows, len(packed), weights is not None))
 
-    def close(self) -> None:
-        """Let go of everything."""
-        self._in_memory.clear()
-        self._in_file.clear()
-        if self._file is not None:
-            self._file.close()
-
-    def batches(self) -> Iterator[tuple[int, list[NDArray[Any]], NDArray[np.int64] | None]]:
-        """The batches as they were added."""
-        for rows, packed, weighted in self._in_memory:
-            yield self._batch(rows, packed, weighted=weighted)
-        start = 0
-        for rows, length, weighted in self._in_file:
-            yield self._batch(rows, self._read(start, length), weighted=weighted)
-            start += length
-
-    def _read(self, start: int, length: int) -> bytes:
+    def _read(self, start: int, length: int) -> bytearray:
         assert self._file is not None  # something was written to it
-        parts, left = [], length
+        packed = bytearray(length)
+        view = memoryview(packed)
         try:
             self._file.seek(start)
-            while left:
-                parts.append(self._file.read(left) or b"")
-                left -= len(parts[-1])
-                if not parts[-1]:
+            while view:
+                read = self._file.readinto(view)
+                if not read:
                     raise SourceError(f"cannot read the codes of rows in {self._folder!r}: the file was cut short")
+                view = view[read:]
         except OSError as error:
             raise self._lost("read", error) from None
-        return b"".join(parts)
-
-    def _batch(
-        self, rows: int, packed: bytes, *, weighted: bool
-    ) -> tuple[int, list[NDArray[Any]], NDArray[np.int64] | None]:
-        columns = self._columns(rows, packed)
-        return rows, columns, np.frombuffer(packed[-8 * rows :], np.int64) if weighted and rows else None
-
-    def _columns(self, rows: int, packed: bytes) -> list[NDArray[Any]]:
-        out, start = [], 0
-        for kind in self._types:
-            out.append(np.frombuffer(packed, kind, rows, start))
-            start += rows * kind.itemsize
-        return out
+        return packed
 
     def _lost(self, action: str, error: OSError) -> SourceError:
         reason = os.strerror(error.errno) if error.errno else "the system refuses"
@@ -132,11 +278,41 @@ class KeptCodes:
         )
 
 
-def _write(file: FileIO, packed: bytes) -> None:
-    """Write everything: a nearly full disk takes a part, and only the next write is an error."""
-    view = memoryview(packed)
-    while view:
-        view = view[file.write(view) :]
+class EncodedRows:
+    """The rows of a source as they count, read once and encoded; confidential.
+
+    Every stage of a plan counts from these: a source that has other rows the second time, or none, is not asked again.
+    """
+
+    def __init__(
+        self, rows: Iterable[CodedRows], schema: Schema, *, work_dir: str | Path | None = None, batch_rows: int
+    ) -> None:
+        """Keep all rows that count; they have codes of all attributes of the schema.
+
+        ``work_dir`` is where codes go that do not fit into memory (``KeptCodes``).
+        """
+        self._schema, self._batch_rows = schema, batch_rows
+        self._codes = KeptCodes(schema.shape, work_dir=work_dir)
+        try:
+            for each in bounded(rows, schema.unit, batch_rows):
+                self._codes.add(each)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        self._codes.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
+
+    def count(self, tables: Sequence[Product | Sequence[str]]) -> tuple[ExactTable, ...]:
+        """The exact counts of each table, in order, as ``sources.count`` gives them for the same rows."""
+        return self._counted(asked_tables(self._schema, tables))
+
+    def _counted(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+        return tallied(self._codes.batches(), self._schema.names, self._schema, tables, self._batch_rows)
 
 
 # The counts of many tables, to which batches of rows are added.
@@ -147,19 +323,27 @@ def _write(file: FileIO, packed: bytes) -> None:
 _COUNTS_BYTES = 256 * 2**20
 
 
-def tallied(
-    rows: Iterable[Kept], names: Sequence[str], schema: Schema, tables: Sequence[Product], batch_rows: int
+def counted(
+    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[Product], batch_rows: int
 ) -> tuple[ExactTable, ...]:
-    """The exact counts of each table, in order, counted in threads.
-
-    Whole numbers add up to the same in any order: the counts do not depend on the number of threads.
+    """The exact counts of each table, in order, after contribution bounds.
 
     Args:
-        rows: Batches of at most ``batch_rows`` rows.
-        names: The attributes of their cells.
+        rows: All rows, in batches of at most ``batch_rows``.
+        names: The attributes of their codes: all, where the schema has a unit.
         schema: Of all tables.
         tables: What to count.
         batch_rows: See rows.
+    """
+    return tallied(bounded(rows, schema.unit, batch_rows), names, schema, tables, batch_rows)
+
+
+def tallied(
+    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[Product], batch_rows: int
+) -> tuple[ExactTable, ...]:
+    """The exact counts of rows that all count, in threads; arguments as for ``counted``.
+
+    Whole numbers add up to the same in any order: the counts do not depend on the number of threads.
     """
     cells = sum(math.prod(table.shape(schema)) for table in tables)
     threads = max(1, min(most_threads(), _COUNTS_BYTES // (8 * max(cells, 1))))
@@ -167,14 +351,13 @@ def tallied(
     made, idle = [whole], SimpleQueue[Tally]()
     idle.put(whole)
 
-    def add(kept: Kept) -> None:
-        size, codes, weights = kept
+    def add(each: CodedRows) -> None:
         try:
             tally = idle.get_nowait()
         except Empty:  # every one is in another thread's hands
             tally = Tally(schema, tables, batch_rows)
             made.append(tally)
-        tally.add(size, dict(zip(names, codes, strict=True)), weights)
+        tally.add(each.size, dict(zip(names, each.codes, strict=True)), each.weights)
         idle.put(tally)
 
     for _ in in_order(add, rows, threads=threads):
@@ -185,31 +368,43 @@ def tallied(
 
 
 class Tally:
-    """Growing counts of many tables; confidential, like the tables that come of it."""
+    """Growing counts of many tables; confidential, like the tables that come of it.
+
+    The cells of all tables stand one after another in one vector: first those of the small tables.
+    """
 
     def __init__(self, schema: Schema, tables: Sequence[Product], batch_rows: int) -> None:
-        from crosstally.kernels import counting
+        from crosstally.kernels.counting import SMALL_CELLS, SMALL_SIZE, count_large, count_small
 
-        self._schema, self._tables = schema, tables
-        parts: tuple[list[Product], list[Product]] = ([], [])
-        for table in tables:
-            shape = table.shape(schema)
-            is_small = math.prod(shape) <= counting.SMALL_CELLS and max(shape, default=0) <= counting.SMALL_SIZE
-            if table.attributes:
-                parts[0 if is_small else 1].append(table)
-        self._rows, self._batch_rows = 0, batch_rows
-        self._weighted: _Part | None = None
-        self._small = _Part(schema, parts[0], np.empty((0, batch_rows), np.uint8), counting.count_small)
-        self._large = _Part(schema, parts[1], np.empty((0, batch_rows), np.uint32), counting.count_large)
+        self._schema, self._tables, self._batch_rows = schema, tables, batch_rows
+        shapes = {table: table.shape(schema) for table in tables if table.attributes}
+        small = [t for t, shape in shapes.items() if math.prod(shape) <= SMALL_CELLS and max(shape) <= SMALL_SIZE]
+        large = [table for table in shapes if table not in set(small)]
+        self._in_order = [*small, *large]
+        self._rows = 0
+        self._counts = np.zeros(sum(map(math.prod, shapes.values())), np.int64)
+        between = sum(math.prod(shapes[table]) for table in small)
+        self._small = _Part(schema, small, np.empty((0, batch_rows), np.uint8), count_small, self._counts[:between])
+        self._large = _Part(schema, large, np.empty((0, batch_rows), np.uint32), count_large, self._counts[between:])
+
+    @cached_property
+    def _weighted(self) -> _Part:
+        from crosstally.kernels.counting import count_weighted
+
+        empty = np.empty((0, self._batch_rows), np.uint32)
+        return _Part(self._schema, self._in_order, empty, count_weighted, self._counts)
 
     def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
         """Count a batch of at most ``batch_rows`` rows, given the cell of each by attribute.
 
         Each stands for as many rows as ``weights`` say, for one where they are not given.
         """
+        for name, codes in cells.items():
+            if len(codes) != rows or (rows and codes.max() >= self._schema[name].size):
+                raise CrosstallyError(f"the codes of {name!r} are not those of its cells; nothing was counted")
         if weights is not None:
             self._rows += int(weights.sum())
-            self._of_weights().add(rows, cells, weights)
+            self._weighted.add(rows, cells, weights)
             return
         self._rows += rows
         self._small.add(rows, cells)
@@ -218,237 +413,69 @@ class Tally:
     def merge(self, other: Tally) -> None:
         """Take in what another counted of the same tables."""
         self._rows += other._rows
-        self._small.counts += other._small.counts
-        self._large.counts += other._large.counts
-        if other._weighted is not None:
-            self._of_weights().counts += other._weighted.counts
-
-    def _of_weights(self) -> _Part:
-        if self._weighted is None:
-            from crosstally.kernels.counting import count_weighted
-
-            tables = [table for table in self._tables if table.attributes]
-            empty = np.empty((0, self._batch_rows), np.uint32)
-            self._weighted = _Part(self._schema, tables, empty, count_weighted)
-        return self._weighted
+        self._counts += other._counts
 
     def tables(self) -> tuple[ExactTable, ...]:
         """The counts so far, in the order of the tables asked for."""
-        counts = {**self._small.counts_by_table(), **self._large.counts_by_table()}
-        if self._weighted is not None:
-            counts = {table: counts[table] + more for table, more in self._weighted.counts_by_table().items()}
-        total = np.array(self._rows, np.int64)
-        schemas = {names: self._schema.subset(*names) for names in dict.fromkeys(t.attributes for t in self._tables)}
-        return tuple(
-            ExactTable(schemas[table.attributes], counts.get(table, total), table.groups) for table in self._tables
-        )
+        found = dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
+        total = ExactTable(self._schema.subset(), np.array(self._rows, np.int64))
+        return tuple(found.get(table, total) for table in self._tables)
+
+
+def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    """The tables whose cells stand one after another in a vector, which may go on after them."""
+    schemas = {names: schema.subset(*names) for names in dict.fromkeys(table.attributes for table in tables)}
+    out, start = [], 0
+    for table in tables:
+        shape = table.shape(schema)
+        end = start + math.prod(shape)
+        out.append(ExactTable(schemas[table.attributes], counts[start:end].reshape(shape), table.groups))
+        start = end
+    return tuple(out)
 
 
 class _Part:
-    """Tables that one kernel counts, and their cells one after another.
+    """Tables that one kernel counts.
 
     A line of codes is an attribute, or the groups of one: two tables may have both.
     """
 
     def __init__(
-        self, schema: Schema, tables: Sequence[Product], empty: NDArray[Any], kernel: Callable[..., None]
+        self,
+        schema: Schema,
+        tables: Sequence[Product],
+        empty: NDArray[Any],
+        kernel: Callable[..., None],
+        counts: NDArray[np.int64],
     ) -> None:
         sizes: dict[tuple[str, tuple[int, ...] | None], int] = {}
         members = []
-        for table in tables:
+        shapes = [table.shape(schema) for table in tables]
+        for table, shape in zip(tables, shapes, strict=True):
             maps = dict(table.groups)
-            for name, size in zip(table.attributes, table.shape(schema), strict=True):
+            for name, size in zip(table.attributes, shape, strict=True):
                 members.append((name, maps.get(name)))
                 sizes[members[-1]] = size
         lines = {line: number for number, line in enumerate(sizes)}
-        shapes = [table.shape(schema) for table in tables]
-        self._kernel = kernel
-        self._tables, self._shapes = tables, shapes
+        self._kernel, self._counts = kernel, counts
         self._lines = [(name, None if maps is None else np.array(maps, empty.dtype)) for name, maps in sizes]
         self._codes = np.empty((len(sizes), empty.shape[1]), empty.dtype)
         self._sizes = np.array(list(sizes.values()), np.int64)
         self._members = np.array([lines[each] for each in members], np.int64)
         self._starts = np.array([0, *accumulate(map(len, shapes))], np.int64)
         self._offsets = np.array([0, *accumulate(map(math.prod, shapes))], np.int64)
-        self.counts = np.zeros(self._offsets[-1], np.int64)
 
     def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
         """Count a batch."""
-        if not self._tables or not rows:
+        if not self._lines or not rows:
             return
         for line, (name, groups) in enumerate(self._lines):
             self._codes[line, :rows] = cells[name] if groups is None else groups[cells[name]]
         number = rows if weights is None else np.array(weights, np.int64)  # a copy, since Arrow's arrays are read-only
-        self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self.counts)
-
-    def counts_by_table(self) -> dict[Product, NDArray[np.int64]]:
-        """The counts of each table."""
-        parts = zip(self._tables, self._shapes, self._offsets[:-1], self._offsets[1:], strict=True)
-        return {table: self.counts[start:end].reshape(shape) for table, shape, start, end in parts}
+        self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self._counts)
 
 
-def count(
-    source: Source,
-    schema: Schema,
-    tables: Sequence[Product | Sequence[str]],
-    *,
-    reading: Reading = NO_OPTIONS,
-    refuse_unclear: bool = True,
-    progress: Callable[[int], None] | None = None,
-    batch_rows: int = BATCH_ROWS,
-) -> tuple[ExactTable, ...]:
-    """The exact counts of each table, in order; the table over no attributes is the number of rows.
-
-    All tables are of the same rows: a row that one attribute's rule drops is in none of them. Where the schema has a
-    unit, each unit counts with at most ``max_rows`` of its rows, and rows without an id are left out. Where it has a
-    reading, columns are found and values are read by it; the tables hold the schema without it.
-
-    Args:
-        source: The rows, of any kind (``sources.count`` takes whatever ``source_of`` knows).
-        schema: The attributes and the unit of protection.
-        tables: Names of attributes, or cells, which may count groups of values.
-        reading: How the rows are written, where the schema's reading does not say it.
-        refuse_unclear: Whether numbers that may be meant in two ways are refused; else they have a decimal point.
-        progress: Called with the number of bytes read so far of all files; never for a table in memory.
-        batch_rows: How many rows are counted at once.
-    """
-    columns, asked, needed = _prepared(schema, tables)
-    by_itself = source.count(
-        Counting(
-            columns=columns,
-            attributes=tuple(needed),
-            reading=columns.written(reading),
-            refuse_unclear=refuse_unclear,
-            batch_rows=batch_rows,
-        ),
-        asked,
-    )
-    if by_itself is not None:
-        return by_itself
-    read = columns.batches(
-        source, reading=reading, refuse_unclear=refuse_unclear, progress=progress, batch_rows=batch_rows, may_group=True
-    )
-    with closing(read):
-        return _counted(read, columns, needed, asked, batch_rows)
-
-
-def count_share(
-    source: Source,
-    schema: Schema,
-    tables: Sequence[Product | Sequence[str]],
-    share: Share,
-    *,
-    reading: Reading = NO_OPTIONS,
-    progress: Callable[[int], None] | None = None,
-    batch_rows: int = BATCH_ROWS,
-) -> tuple[tuple[ExactTable, ...], str]:
-    """The exact counts of one share of the rows, and a digest of what all shares must have seen alike.
-
-    The counts of all shares add up to those of ``count``, whose arguments these are.
-    """
-    columns, asked, needed = _prepared(schema, tables)
-    ours = RowsOfShare(source, columns, share)
-    read = columns.batches(ours.source, reading=reading, progress=progress, batch_rows=batch_rows)
-    with closing(read):
-        return _counted(ours.chosen(read), columns, needed, asked, batch_rows), ours.digest
-
-
-def _prepared(
-    schema: Schema, tables: Sequence[Product | Sequence[str]]
-) -> tuple[Columns, list[Product], list[Attribute]]:
-    """The columns of a schema, the tables as queries, and the attributes whose cells must be known to count them."""
-    columns, schema = Columns.of(schema), schema.public()
-    asked = _asked(schema, tables)
-    used = {name for table in asked for name in table.attributes}
-    needed = [
-        attribute
-        for attribute in schema.attributes
-        if schema.unit is not None or attribute.name in used or attribute.outside is not Outside.OTHER
-    ]
-    return columns, asked, needed
-
-
-def _counted(
-    read: Iterable[pa.RecordBatch],
-    columns: Columns,
-    needed: Sequence[Attribute],
-    asked: Sequence[Product],
-    batch_rows: int,
-) -> tuple[ExactTable, ...]:
-    names = [attribute.name for attribute in needed]
-    with closing(kept_rows(read, columns, needed, batch_rows)) as kept:
-        return tallied(kept, names, columns.schema.public(), asked, batch_rows)
-
-
-class EncodedRows:
-    """The rows of a source as they count, read once and encoded; confidential.
-
-    Every stage of a plan counts from these: a source that has other rows the second time, or none, is not asked again.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        schema: Schema,
-        *,
-        reading: Reading = NO_OPTIONS,
-        work_dir: str | Path | None = None,
-        progress: Callable[[int], None] | None = None,
-        batch_rows: int = BATCH_ROWS,
-    ) -> None:
-        """Read the rows of a source, all attributes of the schema; arguments as for ``count``.
-
-        ``work_dir`` is where codes go that do not fit into memory (``KeptCodes``).
-        """
-        columns, schema = Columns.of(schema), schema.public()
-        self._schema = schema
-        written = columns.written(reading)
-        counting = Counting(columns=columns, attributes=schema.attributes, reading=written, batch_rows=batch_rows)
-        self._kept = source.keep(counting) or _KeptHere(source, counting, work_dir=work_dir, progress=progress)
-
-    def close(self) -> None:
-        """Let go of the rows."""
-        self._kept.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
-
-    def count(self, tables: Sequence[Product | Sequence[str]]) -> tuple[ExactTable, ...]:
-        """The exact counts of each table, in order, as ``count`` gives them for the same rows."""
-        return self._kept.count(_asked(self._schema, tables))
-
-
-class _KeptHere(KeptRows):
-    """The rows of a source encoded in memory and, where they do not fit, in a file; confidential."""
-
-    def __init__(
-        self,
-        source: Source,
-        counting: Counting,
-        *,
-        work_dir: str | Path | None,
-        progress: Callable[[int], None] | None,
-    ) -> None:
-        columns, size = counting.columns, counting.batch_rows
-        self._schema, self._batch_rows = columns.schema.public(), size
-        read = columns.batches(source, reading=counting.reading, progress=progress, batch_rows=size, may_group=True)
-        self._codes = KeptCodes(self._schema.shape, work_dir=work_dir)
-        try:
-            with closing(read), closing(kept_rows(read, columns, counting.attributes, size)) as kept:
-                for rows, cells, weights in kept:
-                    self._codes.add(rows, cells, weights)
-        except BaseException:
-            self.close()
-            raise
-
-    def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-        return tallied(self._codes.batches(), self._schema.names, self._schema, tables, self._batch_rows)
-
-    def close(self) -> None:
-        self._codes.close()
-
-
-def _asked(schema: Schema, tables: Sequence[Product | Sequence[str]]) -> list[Product]:
+def asked_tables(schema: Schema, tables: Sequence[Product | Sequence[str]]) -> list[Product]:
     """The tables as queries, once they are known to fit into memory together."""
     asked = [table if isinstance(table, Product) else Cells(table) for table in tables]
     cells = sum(math.prod(table.shape(schema)) for table in asked)

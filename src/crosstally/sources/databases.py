@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,24 @@ import pyarrow.compute as pc
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.sources.database_files import column_of, connect_sqlite, quoted
-from crosstally.sources.drivers import NUMERIC, check_odbc, connect_odbc, odbc_rows, reason_of
+from crosstally.sources.drivers import (
+    NUMERIC,
+    Rows,
+    adbc_rows,
+    check_odbc,
+    closed_by,
+    connect_duckdb,
+    connect_odbc,
+    connect_sqlite,
+    dbapi_rows,
+    duckdb_rows,
+    odbc_rows,
+    quoted,
+    reason_of,
+)
 from crosstally.sources.guard import guarded
 from crosstally.sources.one_select import CheckedQuery, check_columns, checked_query
 from crosstally.sources.source import ANY_UNIT, WEIGHT, AnyUnit, RowStream, Scan, Source, chosen_columns
-
-__all__ = ["Database", "grouped_query", "read_query"]
-
 
 # Rows that a database groups before they travel: equal rows once, with how many there are. A group must hold rows of
 # equal cells, whatever a column's collation says. So rows are grouped only where the database's equality implies equal
@@ -90,7 +100,6 @@ def _inside(query: str) -> str:
     return f"(\n{query}\n) AS crosstally_query"
 
 
-_CHUNK_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 _SOURCE = "the database"
 _DECIMAL = pa.decimal256(76, 38)
 """Holds a numeric of at most 38 digits on each side of the point exactly."""
@@ -102,8 +111,7 @@ _SCHEMES = {"postgresql": "postgres", "postgres": "postgres", "sqlite": "sqlite"
 _DIALECTS = {"adbc_driver_postgresql": "postgres", "psycopg": "postgres", "psycopg2": "postgres", "_duckdb": "duckdb"}
 _DIALECTS |= {"duckdb": "duckdb", "sqlite3": "sqlite", "adbc_driver_sqlite": "sqlite", "postgresql": "postgres"}
 
-Batches = Iterator[pa.RecordBatch]
-Execute = Callable[[str], tuple[list[str], Batches]]
+Execute = Callable[[str], Rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -204,7 +212,7 @@ def read_query(
     chosen: Callable[[list[str]], Sequence[str]] | None = None,
     *,
     unit: str | AnyUnit | None = None,
-) -> Iterator[tuple[list[str], Batches]]:
+) -> Iterator[Rows]:
     """The names of the query's columns, and its batches, once; the connection is closed afterwards.
 
     Where ``chosen`` says which of the columns are needed, equal rows may come once, with a column of their number.
@@ -213,19 +221,29 @@ def read_query(
     checked = database._checked(unit)
     query = checked.text
     with ExitStack() as stack:
-        execute = _guarded(partial(_connected, database, stack), _NOT_OPENED)
+        execute = partial(_executed, _guarded(partial(_connected, database, stack), _NOT_OPENED))
         _check_in_database(checked, database._dialect(), execute)
         grouped = None if chosen is None else _grouped(query, database._dialect(), execute, chosen)
-        names, found = _guarded(partial(execute, grouped or query), _FAILED)
-        yield names, _each(found)
+        yield execute(grouped or query)
+
+
+def _executed(execute: Execute, query: str) -> Rows:
+    """The names of a query's columns, and its batches; what a driver raises of either becomes a line of our own."""
+    names, found = _guarded(partial(execute, query), _FAILED)
+    return names, iter(partial(_guarded, partial(next, found, None), _ENDED), None)
+
+
+def _names(execute: Execute, query: str) -> list[str]:
+    """The names of the columns of a query without rows."""
+    names, found = execute(query)
+    deque(found, maxlen=0)
+    return names
 
 
 def _check_in_database(checked: CheckedQuery, dialect: str | None, execute: Execute) -> None:
     """Ask the database what the query alone does not say: its names of columns, and what is unique in public tables."""
     for asked in checked.columns:
-        names, found = _guarded(partial(execute, asked.query), _FAILED)
-        deque(_each(found), maxlen=0)
-        check_columns(asked, names, dialect)
+        check_columns(asked, _names(execute, asked.query), dialect)
     for table, repeats in checked.repeats.items():
         if _only_row(execute, repeats)[0] != 0:
             raise SourceError(
@@ -240,9 +258,7 @@ def _grouped(
     """The query by which the database groups equal rows, where that is safe and saves nine rows in ten."""
     if dialect is None:
         return None
-    names, found = _guarded(partial(execute, f"{all_of(query)} LIMIT 0"), _FAILED)
-    deque(_each(found), maxlen=0)
-    needed = list(chosen(names))
+    needed = list(chosen(_names(execute, f"{all_of(query)} LIMIT 0")))
     kinds = None if dialect == "sqlite" else _types(query, dialect, execute, needed)
     sampling = sample_query(query, needed, kinds)
     if sampling is None:
@@ -254,14 +270,14 @@ def _grouped(
 def _types(query: str, dialect: str, execute: Execute, names: Sequence[str]) -> list[str]:
     if dialect == "postgres":
         return [str(kind) for kind in _only_row(execute, types_query(query, names))]
-    described = _guarded(partial(execute, f"DESCRIBE {all_of(query)}"), _FAILED)
-    by_name = {row["column_name"]: row["column_type"] for batch in _each(described[1]) for row in batch.to_pylist()}
+    _, described = execute(f"DESCRIBE {all_of(query)}")
+    by_name = {row["column_name"]: row["column_type"] for batch in described for row in batch.to_pylist()}
     return [str(by_name.get(name, "")) for name in names]
 
 
 def _only_row(execute: Execute, query: str) -> list[Any]:
-    _, found = _guarded(partial(execute, query), _FAILED)
-    (row,) = [[column[i].as_py() for column in batch.columns] for batch in _each(found) for i in range(batch.num_rows)]
+    _, found = execute(query)
+    (row,) = [[column[i].as_py() for column in batch.columns] for batch in found for i in range(batch.num_rows)]
     return row
 
 
@@ -273,11 +289,6 @@ def _plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _guarded(action: Callable[[], Any], otherwise: str) -> Any:
     return guarded(_SOURCE, action, otherwise=otherwise, reason_of=reason_of)
-
-
-def _each(found: Batches) -> Batches:
-    while (batch := _guarded(partial(next, found, None), _ENDED)) is not None:
-        yield batch
 
 
 # Where it is
@@ -322,70 +333,32 @@ def _connected(database: Database, stack: ExitStack) -> Execute:
         return _given(database.connection, stack)
     address = database._address()
     if _is_odbc(address):
-        return partial(odbc_rows, _closed_by(stack, connect_odbc(address)))
+        return partial(odbc_rows, closed_by(stack, connect_odbc(address)))
     scheme, _, path = address.partition(":///")
     if scheme.lower() == "sqlite":
-        return partial(_dbapi_rows, _closed_by(stack, connect_sqlite(Path(path))), stack)
+        return partial(dbapi_rows, closed_by(stack, connect_sqlite(Path(path))), stack)
     if scheme.lower() == "duckdb":
-        Path(path).stat()  # the system's own error, when it is not there
-        duckdb = optional("duckdb", extra="databases")
-        return partial(_duckdb_rows, _closed_by(stack, duckdb.connect(path, read_only=True)))
-    return _in_snapshot(_postgres(address, stack), stack)
+        return partial(duckdb_rows, closed_by(stack, connect_duckdb(Path(path))))
+    return _in_snapshot(address, stack)
 
 
 def _given(connection: Any, stack: ExitStack) -> Execute:
     if hasattr(connection, "adbc_get_info"):
-        return partial(_adbc_rows, _closed_by(stack, connection.cursor()))
+        return partial(adbc_rows, closed_by(stack, connection.cursor()))
     if _dialect_of(connection) == "duckdb":
-        return partial(_duckdb_rows, connection)
-    return partial(_dbapi_rows, connection, stack)
+        return partial(duckdb_rows, connection)
+    return partial(dbapi_rows, connection, stack)
 
 
-def _closed_by(stack: ExitStack, resource: Any) -> Any:
-    stack.callback(_close, resource)
-    return resource
-
-
-def _close(resource: Any) -> None:
-    with suppress(Exception):  # a connection that is lost cannot be closed either, and its error quotes the server
-        resource.close()
-
-
-def _postgres(address: str, stack: ExitStack) -> Any:
+def _in_snapshot(address: str, stack: ExitStack) -> Execute:
+    """PostgreSQL, in a transaction that sees one moment and reads alone."""
     optional("adbc_driver_postgresql", extra="databases", package="adbc-driver-postgresql")
     from adbc_driver_postgresql import dbapi
 
-    return _closed_by(stack, dbapi.connect(address))
-
-
-def _in_snapshot(connection: Any, stack: ExitStack) -> Execute:
-    cursor = _closed_by(stack, connection.cursor())
+    connection = closed_by(stack, dbapi.connect(address))
+    cursor = closed_by(stack, connection.cursor())
     cursor.execute(_SNAPSHOT)
-    return partial(_adbc_rows, cursor)
-
-
-def _adbc_rows(cursor: Any, query: str) -> tuple[list[str], Batches]:
-    cursor.execute(query)
-    # The reader that is public raises Arrow's errors, which have lost the SQLSTATE; the one inside keeps it.
-    reader = getattr(getattr(cursor, "_results", None), "reader", None) or cursor.fetch_record_batch()
-    return list(reader.schema.names), iter(reader)
-
-
-def _duckdb_rows(connection: Any, query: str) -> tuple[list[str], Batches]:
-    reader = pa.RecordBatchReader.from_stream(connection.sql(query))
-    return list(reader.schema.names), iter(reader)
-
-
-def _dbapi_rows(connection: Any, stack: ExitStack, query: str) -> tuple[list[str], Batches]:
-    cursor = _closed_by(stack, connection.cursor())
-    cursor.execute(query)
-    names = [column[0] for column in cursor.description]
-
-    def batches() -> Batches:
-        while rows := cursor.fetchmany(_CHUNK_ROWS):
-            yield pa.record_batch([column_of(values) for values in zip(*rows, strict=True)], names=names)
-
-    return names, batches()
+    return partial(adbc_rows, cursor)
 
 
 # Types of a database's own

@@ -20,15 +20,21 @@ from crosstally.errors import AmbiguousNumbersError, SourceError
 from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.drafting.words import missing_tokens
-from crosstally.sources.encodings import GUESS, decoded_head, encoding_of, is_utf8, read_head
 from crosstally.sources.guard import guarded, how_to_say
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, NumbersSeen, Reading, is_any_number
-from crosstally.sources.row_cells import Columns
-from crosstally.sources.source import ANY_UNIT, Scan, Source
-from crosstally.sources.text_files import DELIMITERS, after_lines, format_of
-
-__all__ = ["Detected", "describe_reading", "detect_reading"]
+from crosstally.sources.source import ANY_UNIT, RowEncoding, Scan, Source
+from crosstally.sources.text_files import (
+    DELIMITERS,
+    GUESS,
+    TextFormat,
+    after_lines,
+    decoded_head,
+    encoding_of,
+    format_of,
+    is_utf8,
+    read_head,
+)
 
 _SAMPLE_CHARACTERS = 64 * 1024  # what CleverCSV looks at: more takes longer and seldom changes its mind
 _UNSAID = (":", " ")  # they part fields too, but times and texts hold them
@@ -99,35 +105,34 @@ def detect_reading(rows: Any, *, reading: Reading = NO_OPTIONS) -> Detected:
     texts = source.text_files()
     found = [guarded(repr(str(path)), lambda path=path: _detect_text(path, reading)) for path in texts]  # type: ignore[misc]
     encoding, guessed = _common_encoding(found)
-    names = found[0].names if found else None
+    names = found[0].form.names if found else None
     if found:
         _check_same_names(texts, found)
         reading = _with_format(reading, found, encoding)
-    seen = _look(source, names, reading)
-    if reading.header is None and found and seen.looks_like_a_row(found[0].names):
+    columns, accents = _look(source, names, reading)
+    if reading.header is None and found and _looks_like_a_row(found[0].form.names, columns):
         raise SourceError(
             f"{str(texts[0])!r}: its first line looks like a row, not like names; say {how_to_say('header')}: 0 when "
             "there are no names, else the line that holds them"
         )
     return Detected(
-        _with_styles(reading, seen),
-        len(seen.columns),
-        delimiter=found[0].delimiter if found else None,
+        _with_styles(reading, columns),
+        len(columns),
+        delimiter=found[0].form.delimiter if found else None,
         encoding=encoding,
         guessed=guessed,
-        samples=tuple(text for text, _ in seen.accents.most_common(_MOST_SAMPLES)),
+        samples=tuple(text for text, _ in accents.most_common(_MOST_SAMPLES)),
     )
 
 
 def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Detected | None:
     """How the first text file among the rows is read by what is said of it and by its names; None without any."""
-    columns = Columns.of(schema)
+    encoding = RowEncoding.of(schema, reading)
     texts = source_of(rows).text_files()
     if not texts:
         return None
-    written = columns.written(reading)
-    form = guarded(repr(str(texts[0])), lambda: format_of(texts[0], written, columns.needed))
-    return Detected(written, len(form.names), delimiter=form.delimiter, encoding=form.encoding)
+    form = guarded(repr(str(texts[0])), lambda: format_of(texts[0], encoding.reading, encoding.columns))
+    return Detected(encoding.reading, len(form.names), delimiter=form.delimiter, encoding=form.encoding)
 
 
 # Text files
@@ -137,10 +142,8 @@ def describe_reading(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS
 class _Text:
     """How one text file seems to be written, and whether its first lines show its delimiter to who knows its names."""
 
-    names: tuple[str, ...]
-    delimiter: str
+    form: TextFormat
     quote: str | None
-    encoding: str
     is_ascii: bool
     guessed: bool
     shows_delimiter: bool
@@ -164,10 +167,8 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
     # A guess is said, so that who confirms it does so for all that is read later.
     shown = format_of(path, replace(reading, delimiter=said.delimiter), form.names)
     return _Text(
-        names=form.names,
-        delimiter=form.delimiter,
+        form=form,
         quote=reading.quote,
-        encoding=encoding,
         is_ascii=is_ascii,
         guessed=guessed,
         shows_delimiter=shown.delimiter == form.delimiter,
@@ -176,11 +177,11 @@ def _detect_text(path: Path, reading: Reading) -> _Text:
 
 def _with_format(reading: Reading, found: Sequence[_Text], encoding: str | None) -> Reading:
     """The reading with what must be said of text files: what their first lines show is left to them."""
-    delimiters = {each.delimiter for each in found}
+    delimiters = {each.form.delimiter for each in found}
     must_say_delimiter = len(delimiters) == 1 and not all(each.shows_delimiter for each in found)
     return replace(
         reading,
-        delimiter=found[0].delimiter if must_say_delimiter else reading.delimiter,
+        delimiter=found[0].form.delimiter if must_say_delimiter else reading.delimiter,
         encoding=reading.encoding if not any(each.guessed for each in found) else encoding,
         quote=found[0].quote,
     )
@@ -220,7 +221,7 @@ def _only_around_fields(quote: str, delimiter: str, sample: str) -> bool:
 
 def _common_encoding(found: Sequence[_Text]) -> tuple[str | None, bool]:
     """The encoding of all files; those of ASCII alone go with any."""
-    kinds = {each.encoding for each in found if not each.is_ascii}
+    kinds = {each.form.encoding for each in found if not each.is_ascii}
     if len(kinds) > 1:
         raise SourceError(
             f"the files are in several encodings ({', '.join(sorted(kinds))}): save all of them as UTF-8, or read them "
@@ -231,7 +232,7 @@ def _common_encoding(found: Sequence[_Text]) -> tuple[str | None, bool]:
 
 def _check_same_names(paths: Sequence[Path], found: Sequence[_Text]) -> None:
     for path, each in zip(paths, found, strict=True):
-        if set(each.names) != set(found[0].names):
+        if set(each.form.names) != set(found[0].form.names):
             raise SourceError(f"{str(path)!r} has other columns than {str(paths[0])!r}; name files with the same ones")
 
 
@@ -251,30 +252,27 @@ class _Column:
         return len(self.words) <= _MOST_WORDS + len(missing_tokens(self.words))
 
 
-@dataclass(slots=True)
-class _Seen:
-    columns: dict[str, _Column]
-    accents: Counter[str]
-
-    def looks_like_a_row(self, names: Sequence[str]) -> bool:
-        """Whether many of the names are numbers, dates or nothing, or occur again in their own columns."""
-        like = sum(bool(_VALUE.fullmatch(name)) or self.columns[name].repeats_name for name in names)
-        return like * _SUSPECT_SHARE >= len(names)
+def _looks_like_a_row(names: Sequence[str], columns: Mapping[str, _Column]) -> bool:
+    """Whether many of the names are numbers, dates or nothing, or occur again in their own columns."""
+    like = sum(bool(_VALUE.fullmatch(name)) or columns[name].repeats_name for name in names)
+    return like * _SUSPECT_SHARE >= len(names)
 
 
-def _look(source: Source, names: Sequence[str] | None, reading: Reading) -> _Seen:
-    seen = _Seen({}, Counter())
+def _look(source: Source, names: Sequence[str] | None, reading: Reading) -> tuple[dict[str, _Column], Counter[str]]:
+    """What was seen of each column, and texts with letters beyond ASCII."""
+    columns: dict[str, _Column] = {}
+    accents: Counter[str] = Counter()
     needed = None if names is None or len(set(names)) < len(names) else names
     for batch in source.batches(Scan(needed, reading, ANY_UNIT)):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            _add(seen, name, column, is_said=reading.style(name) is not None)
+            known = columns.setdefault(name, _Column())
+            _add(known, accents, name, column, is_said=reading.style(name) is not None)
     for name in names or ():
-        seen.columns.setdefault(name, _Column())
-    return seen
+        columns.setdefault(name, _Column())
+    return columns, accents
 
 
-def _add(seen: _Seen, name: str, column: pa.Array, *, is_said: bool) -> None:
-    known = seen.columns.setdefault(name, _Column())
+def _add(known: _Column, accents: Counter[str], name: str, column: pa.Array, *, is_said: bool) -> None:
     values = column.dictionary if pa.types.is_dictionary(column.type) else column
     if not is_text(values.type):
         return
@@ -282,21 +280,21 @@ def _add(seen: _Seen, name: str, column: pa.Array, *, is_said: bool) -> None:
     texts = counted.field("values")
     known.repeats_name |= bool(pc.any(pc.equal(texts, name), min_count=0).as_py())
     accented = counted.filter(pc.invert(pc.string_is_ascii(texts)))
-    for entry in accented.slice(0, max(_MOST_ACCENTS - len(seen.accents), 0)).to_pylist():
+    for entry in accented.slice(0, max(_MOST_ACCENTS - len(accents), 0)).to_pylist():
         if len(entry["values"]) <= _LONGEST_SAMPLE:
-            seen.accents[entry["values"]] += entry["counts"]
+            accents[entry["values"]] += entry["counts"]
     if known.is_numeric and not is_said:
         known.numbers.add(texts)
         words = texts.filter(pc.invert(is_any_number(texts)))
         known.words.update(words.slice(0, _MOST_WORDS_OF_A_BATCH).to_pylist())
 
 
-def _with_styles(reading: Reading, seen: _Seen) -> Reading:
+def _with_styles(reading: Reading, columns: Mapping[str, _Column]) -> Reading:
     """The reading with the styles of columns of numbers."""
-    numeric = {name: column.numbers for name, column in seen.columns.items() if column.is_numeric}
+    numeric = {name: column.numbers for name, column in columns.items() if column.is_numeric}
     unclear = [name for name, numbers in numeric.items() if numbers.is_unclear]
     if unclear:
-        places = [place for place, name in enumerate(seen.columns, 1) if name in unclear]
+        places = [place for place, name in enumerate(columns, 1) if name in unclear]
         raise AmbiguousNumbersError(
             unclear, f"column number {places[0]}", "--decimal NAME=. or --decimal NAME=, with its name"
         )
@@ -307,10 +305,4 @@ def _with_styles(reading: Reading, seen: _Seen) -> Reading:
         for name, style in styles.items()
         if style is not None and (style.thousands not in (".", ",") or style.decimal == ".")
     }
-    return replace(reading, decimal=_joined(reading.decimal, decimal), thousands=_joined(reading.thousands, thousands))
-
-
-def _joined(given: str | Mapping[str, str] | None, found: Mapping[str, str]) -> str | Mapping[str, str] | None:
-    if isinstance(given, str) or not found:
-        return given
-    return {**(given or {}), **found}
+    return reading.or_else(Reading(decimal=decimal or None, thousands=thousands or None))

@@ -1,18 +1,405 @@
-"""A first schema from data, for the steward to review: it is not public until that is done."""
+"""A first schema from data, for the steward to review: it is not public until that is done.
+
+Each column is seen batch by batch: what is known of it says which attribute it may be.
+"""
 
 from __future__ import annotations
 
+import bisect
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
+from decimal import Decimal
+from itertools import islice, pairwise
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from crosstally.errors import SourceError
-from crosstally.schema import MAX_ATTRIBUTES, About, ColumnReading, RowReading, Schema, Unit
-from crosstally.sources.drafting.column import Column, DraftedColumn, RowsOfUnits
+from crosstally.schema import (
+    MAX_ATTRIBUTES,
+    MISSING,
+    OTHER,
+    About,
+    Attribute,
+    ColumnReading,
+    Outside,
+    RowReading,
+    Schema,
+    Unit,
+)
+from crosstally.sources.codes.arrays import is_readable, rows_of_each
+from crosstally.sources.codes.encode import Encoder, canonical_texts
+from crosstally.sources.codes.values import number_of
+from crosstally.sources.drafting.edges import (
+    AGE_EDGES,
+    AGE_NAMES,
+    Dates,
+    bin_names,
+    edges_from_rows,
+    is_crowded,
+    round_edges,
+)
+from crosstally.sources.drafting.words import (
+    grouped,
+    in_order,
+    missing_tokens,
+    names_age,
+    names_code,
+    names_id,
+    names_weight,
+)
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
 from crosstally.sources.source import ANY_UNIT, Scan
 
-__all__ = ["Draft", "DraftedColumn", "draft"]
+# Whole numbers that are codes: of a classification, or for what is missing.
+
+
+_FAR_APART = 5  # times as many numbers between the first and the last as occur
+_RUNS = 0.2
+"""The share of numbers whose successor occurs too. Numbers scattered over five times their number have 0.2 at most, if
+they are amounts; classifications are numbered in runs. Seen: 0.25 to 0.34 for the drugs of a register of accidents,
+0.00 to 0.04 for amounts of money."""
+MOST_CODES = 5
+"""So many numbers may stand for reasons why a value is missing."""
+_GAP = 5  # codes such as 96 to 99 stand apart from all numbers by more than this. Less takes a long tail for codes
+_NINES = re.compile(r"9+[0-9]?")
+_BELOW_ZERO = re.compile(r"-(1|([7-9])\2*)")  # surveys' codes for missing values: -1, -7, -8, -9, -99, -888
+
+
+def are_codes(numbers: Sequence[int]) -> bool:
+    """Whether different numbers, in order, look like a classification: far apart as a whole, and in runs.
+
+    The last ones may stand apart, as codes for missing values do among ages, and do not count.
+
+    >>> are_codes([0, 1, 100, 101, 102, 200, 201, 300, 301, 999]), are_codes([0, 155, 213, 323, 1902, 1977])
+    (True, False)
+    """
+    numbers = numbers[: len(numbers) - len(standing_apart(numbers))]
+    if len(numbers) < 2 or numbers[-1] - numbers[0] <= _FAR_APART * len(numbers):
+        return False
+    return sum(b - a == 1 for a, b in pairwise(numbers)) > _RUNS * (len(numbers) - 1)
+
+
+def standing_apart(numbers: Sequence[int]) -> tuple[int, ...]:
+    """The last few of different numbers, in order, if a gap parts them from all others and all begin with nines.
+
+    >>> standing_apart([*range(61), 96, 97, 99]), standing_apart(range(100)), standing_apart([0, 114, 41310, 99999])
+    ((96, 97, 99), (), (99999,))
+    """
+    for place in range(max(1, len(numbers) - MOST_CODES), len(numbers)):
+        last = tuple(numbers[place:])
+        if last[0] - numbers[place - 1] > _GAP and all(_NINES.fullmatch(str(number)) for number in last):
+            return last
+    return ()
+
+
+def below_zero(numbers: Collection[str]) -> tuple[str, ...]:
+    """All numbers below zero of a column, as codes for missing values, if they are few and each is written like one.
+
+    >>> below_zero({"-99", "-9"}), below_zero({"-99", "-98.5"}), below_zero({"-3"})
+    (('-9', '-99'), (), ())
+    """
+    if len(numbers) > MOST_CODES or not all(map(_BELOW_ZERO.fullmatch, numbers)):
+        return ()
+    return tuple(sorted(numbers, key=int, reverse=True))
+
+
+# A column of ids that come again: the unit of protection it suggests, and how many rows units have.
+
+
+# Round bounds that are suggested, of rows for each unit. Chosen; noise grows with the bound.
+_LADDER = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+_KEPT = 0.95  # of all units keep all their rows under the bound that is suggested
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RowsOfUnits:
+    """Confidential: how many units there are, and how many rows they have."""
+
+    units: int
+    rows: int
+    median: int
+    most_of_them: int
+    most: int
+
+    @property
+    def bound(self) -> int:
+        """A round number of rows that nearly all units stay within."""
+        place = bisect.bisect_left(_LADDER, self.most_of_them)
+        return min(_LADDER[min(place, len(_LADDER) - 1)], self.most)
+
+
+def rows_of_units(ids: Sequence[pa.Array]) -> RowsOfUnits:
+    """How many rows each id has."""
+    rows = np.sort(rows_of_each(ids))
+    if not len(rows):
+        return RowsOfUnits(0, 0, 0, 0, 0)
+    place = int(np.ceil(_KEPT * len(rows))) - 1
+    return RowsOfUnits(len(rows), int(rows.sum()), int(rows[len(rows) // 2]), int(rows[place]), int(rows[-1]))
+
+
+_FEW_NUMBERS = 20
+"""Up to this many different numbers are labels, as codes, grades and rooms are."""
+# Words that a column of numbers may hold, such as n/a; the same in ``detection``. With more it is one of words.
+_MOST_WORDS = 5
+# Limits memory: different values that are counted. A column with more is no attribute, but a name or an id.
+_MOST_TRACKED = 10_000
+_TOO_LARGE = Decimal(10) ** 290  # beyond it a schema takes no edges
+_SAMPLE = 4_096  # rows of a batch whose numbers are kept, for the shape of their distribution
+_MOST_SAMPLED = 1_000_000  # limits memory: 8 MB of numbers. Beyond it later rows do not shape the bins
+_LEADING_ZERO = re.compile(r"0[0-9]+")
+
+WEIGHT = "it looks like the weights of a survey: tables count records, not the population"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DraftedColumn:
+    """Confidential: an attribute, how its column is read, the rows of each of its labels, and words for the steward.
+
+    ``frequencies`` is empty where there were too many different values to count each.
+    """
+
+    attribute: Attribute
+    reading: ColumnReading | None
+    _: KW_ONLY
+    frequencies: tuple[tuple[str, int], ...]
+    remarks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"DraftedColumn({self.attribute.name!r})"  # what was found never reaches a log
+
+    def rare(self, fewest: int = 10) -> tuple[tuple[str, int], ...]:
+        """The labels of fewer rows than this: of so few people that a label may tell of one."""
+        return tuple((label, rows) for label, rows in self.frequencies if 0 < rows < fewest)
+
+
+class Column:
+    """What is known of a column so far."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._times: Counter[str] = Counter()
+        self._words: set[str] = set()
+        self._negative: set[str] = set()
+        self._ends: tuple[Decimal, Decimal] | None = None
+        self._least: Decimal | None = None  # from zero on
+        self._sample: list[float] = []
+        self._dates = Dates()
+        self._ids: list[pa.Array] = []
+        self._rows = 0
+        self._missing = self._too_many = False
+        self._whole = True
+        self._kind = ""
+
+    def add(self, place: str, values: pa.Array) -> None:
+        """Take in a batch; an error says the place of the column, since its name may be a person's."""
+        if not is_readable(values.type):
+            self._kind = str(values.type).split("<")[0]
+            return
+        texts = canonical_texts(place, values)
+        self._missing |= texts.null_count > 0
+        known = pc.drop_null(texts)
+        self._rows += len(known)
+        counted = known.value_counts()
+        found = counted.field("values").to_pylist()
+        self._dates.add([text for text in found if not missing_tokens([text])] if self._dates.possible else [])
+        self._add_numbers(found, known)
+        if names_id(self._name):
+            self._ids.append(known)
+        if not self._too_many:
+            self._times.update(dict(zip(found, counted.field("counts").to_pylist(), strict=True)))
+            self._too_many = len(self._times) > _MOST_TRACKED
+
+    def _add_numbers(self, found: Sequence[str], texts: pa.Array) -> None:
+        if len(self._words) > _MOST_WORDS + len(missing_tokens(self._words)):
+            return
+        numbers = [number_of(text) for text in found]
+        known = [number for number in numbers if number is not None and abs(number) < _TOO_LARGE]
+        words = (text for text, n in zip(found, numbers, strict=True) if n is None or abs(n) >= _TOO_LARGE)
+        self._words.update(islice(words, 2 * _MOST_WORDS))
+        negative = (text for text, n in zip(found, numbers, strict=True) if n is not None and n < 0)
+        self._negative.update(islice(negative, MOST_CODES + 1))
+        if not known:
+            return
+        low, high = self._ends or (known[0], known[0])
+        self._ends = min(low, *known), max(high, *known)
+        least = min((number for number in known if number >= 0), default=None)
+        self._least = self._least if least is None else least if self._least is None else min(least, self._least)
+        self._whole &= all(number == number.to_integral_value() for number in known)
+        if len(self._sample) < _MOST_SAMPLED:
+            step = max(1, len(texts) // _SAMPLE)
+            some = (number_of(text) for text in texts.take(pa.array(range(0, len(texts), step))).to_pylist())
+            self._sample += [float(n) for n in some if n is not None and abs(n) < _TOO_LARGE]
+
+    # What it may be
+
+    @property
+    def _tokens(self) -> tuple[str, ...]:
+        return missing_tokens(self._times.keys() | self._words)
+
+    @property
+    def _known(self) -> Counter[str]:
+        tokens = set(self._tokens)
+        return Counter({text: rows for text, rows in self._times.items() if text not in tokens})
+
+    @property
+    def _other_words(self) -> set[str]:
+        return self._words - set(self._tokens)
+
+    @property
+    def _is_numeric(self) -> bool:
+        """Whether all are numbers, or so many that a few words among them stand for something else."""
+        few = len(self._other_words) <= _MOST_WORDS and len(self._known) - len(self._other_words) > _FEW_NUMBERS
+        return self._ends is not None and (few or not self._other_words)
+
+    @property
+    def _is_code(self) -> bool:
+        """Whether numbers have no size: a name says so, or zeros before them, or that they come in runs."""
+        if names_code(self._name) or any(map(_LEADING_ZERO.fullmatch, self._known)):
+            return True
+        return self._whole and not self._too_many and are_codes(self._numbers)
+
+    @property
+    def _numbers(self) -> list[int]:
+        """The whole numbers among the values."""
+        found = (number_of(text) for text in self._known)
+        return sorted({int(n) for n in found if n is not None and abs(n) < _TOO_LARGE and n == int(n)})
+
+    @property
+    def _is_measure(self) -> bool:
+        return self._is_numeric and len(self._known) > _FEW_NUMBERS and not self._is_code
+
+    @property
+    def is_weight(self) -> bool:
+        """Whether the column holds the weights of a survey."""
+        return self._is_measure and names_weight(self._name)
+
+    def units(self, max_values: int) -> RowsOfUnits | None:
+        """How many rows units have, if the column's values are ids that come again; None otherwise."""
+        distinct = len(self._times)
+        if not self._ids or distinct <= _FEW_NUMBERS or (distinct <= max_values and 4 * distinct < self._rows):
+            return None
+        found = rows_of_units(self._ids)
+        return found if found.most > 1 else None
+
+    def reason_to_leave_out(self, max_values: int) -> str | None:
+        """Why the column cannot be an attribute; None when it can. No reason holds a value."""
+        max_values = min(max_values, _MOST_TRACKED)  # beyond it not all are known, and a schema's error would name them
+        distinct = len(self._known)
+        if self._kind:
+            return f"its type is {self._kind}"
+        if not self._name:
+            return "it has no name"
+        if not distinct:
+            return "it has no values"
+        if distinct + (self._missing or bool(self._tokens)) < 2:
+            return "it has a single value"
+        if self._times.keys() & {OTHER, MISSING}:
+            return f"it holds {OTHER} or {MISSING}, which are reserved"
+        if self.is_weight:
+            return WEIGHT
+        if len(self._dates.formats) > 1:
+            return "its dates can be read in two ways: say which in the schema's reading"
+        if self._dates.formats:
+            return None
+        if self._is_measure:
+            repeats = self._too_many or self._times.total() > len(self._times)
+            return None if repeats or not self._whole else "every row has a different number, like an id"
+        if self._too_many:
+            return f"it has more than {_MOST_TRACKED:,} different values, like a name or an id"
+        labels = len(grouped(self._known)[0])
+        if labels > _FEW_NUMBERS and 2 * labels > self._rows:
+            return "most of its values occur in one row, like a name or an id"
+        if labels > max_values:
+            return f"it has more than {max_values} different values: group them, or raise --max-values"
+        return None
+
+    def drafted(self) -> DraftedColumn:
+        """The column as an attribute."""
+        missing, tokens = self._missing or bool(self._tokens), self._tokens
+        rule, remarks = ColumnReading(missing=tokens), []
+        dates = self._dates.column()
+        if dates is not None:
+            reading, values, edges = dates
+            named = bin_names(edges) if edges else ()
+            attribute = Attribute(self._name, values, edges=edges, bins=named, missing=missing)
+            rule = ColumnReading(missing=tokens, date=reading)
+            remarks.append(f"dates are counted by {reading.into}")
+        elif self._is_measure:
+            codes = (*self._codes_below_zero, *self._codes_of_missing_ages)
+            tokens += codes
+            rule = ColumnReading(missing=tokens)
+            attribute, remarks = self._binned(missing=missing or bool(codes))
+        else:
+            labels, groups = grouped(self._known)
+            attribute = Attribute(self._name, in_order(labels), missing=missing)
+            rule = ColumnReading(missing=tokens, groups=groups)
+            if groups:
+                remarks.append("spellings that differ in case or blanks are one label")
+        if tokens:
+            remarks.append(f"counted as missing: {', '.join(token.strip() or 'blanks' for token in tokens)}")
+        own = rule if rule.to_dict() else None
+        return DraftedColumn(attribute, own, frequencies=self._frequencies(attribute, own), remarks=tuple(remarks))
+
+    @property
+    def _codes_below_zero(self) -> tuple[str, ...]:
+        """Numbers such as -99, where all others are zero or more."""
+        return () if self._least is None else below_zero(self._negative)
+
+    @property
+    def _codes_of_missing_ages(self) -> tuple[str, ...]:
+        """Numbers such as 999 that stand apart, where all others are ages."""
+        if not names_age(self._name) or not self._whole or self._too_many:
+            return ()
+        numbers = [number for number in self._numbers if str(number) not in self._codes_below_zero]
+        apart = standing_apart(numbers)
+        others_are_ages = numbers[0] >= 0 and numbers[-1 - len(apart)] <= AGE_EDGES[-1] < numbers[-1]
+        return tuple(map(str, apart)) if others_are_ages else ()
+
+    def _binned(self, *, missing: bool) -> tuple[Attribute, list[str]]:
+        """Bins for the numbers; codes for missing values are not looked at."""
+        assert self._ends is not None
+        (low, high), whole = self._ends, self._whole
+        if self._codes_below_zero and self._least is not None:
+            low = self._least
+        outside = Outside.OTHER if self._other_words else Outside.REFUSE
+        if names_age(self._name) and whole and low >= 0 and (self._codes_of_missing_ages or high <= AGE_EDGES[-1]):
+            years = Attribute(
+                self._name, edges=AGE_EDGES, bins=AGE_NAMES, missing=missing, outside=outside, measured_in="years"
+            )
+            return years, []
+        edges, sample, remarks = round_edges(low, high), np.array([n for n in self._sample if n >= low]), []
+        crowded = is_crowded(edges, sample)
+        if crowded:
+            edges = edges_from_rows(low, high, sample, whole=whole)
+            remarks.append('edges follow the quantiles of the data, which epsilon does not cover ("from": "data")')
+        else:
+            remarks.append("bins cover what occurs: give them the range that is publicly known")
+        apart = standing_apart(self._numbers) if whole and not self._too_many else ()
+        if apart:
+            numbers = ", ".join(map(str, apart))
+            remarks.append(f"standing apart: {numbers}; if they mean that a value is missing, list them in the reading")
+        named = bin_names(edges) if whole and all(isinstance(edge, int) for edge in edges) else ()
+        return Attribute(
+            self._name, edges=edges, bins=named, missing=missing, outside=outside, from_data=crowded
+        ), remarks
+
+    def _frequencies(self, attribute: Attribute, reading: ColumnReading | None) -> tuple[tuple[str, int], ...]:
+        if self._too_many:
+            return ()
+        columns = {} if reading is None else {attribute.name: reading}
+        encoder = Encoder.of(attribute, rule=RowReading(columns=columns).rule(attribute.name, attribute))
+        times = dict.fromkeys(attribute.labels, 0)
+        for text, rows in self._times.items():
+            cell = encoder.cell(encoder.raw_scalar(text))
+            if cell is not None:
+                times[attribute.labels[cell]] += rows
+        return tuple((label, rows) for label, rows in times.items() if label != MISSING)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,8 +452,8 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) ->
         about=About(counts="records") if any(column.is_weight for column in columns.values()) else None,
         reading=_reading({each.attribute.name: each.reading for each in drafted}, reading),
     )
-    in_order = tuple((name, left_out[name]) for name in columns if name in left_out)
-    return Draft(schema, in_order, columns=tuple(drafted), units=units)
+    reasons = tuple((name, left_out[name]) for name in columns if name in left_out)
+    return Draft(schema, reasons, columns=tuple(drafted), units=units)
 
 
 def _unit(columns: dict[str, Column], max_values: int) -> tuple[Unit | None, RowsOfUnits | None, dict[str, str]]:

@@ -1,9 +1,14 @@
-"""Drivers of databases: what their errors say without a value of a row, and the rows of ODBC."""
+"""Drivers of databases: what their errors say without a value of a row, connections that read alone, and their rows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,9 +16,10 @@ import pyarrow as pa
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
-
-__all__ = ["NUMERIC", "check_odbc", "connect_odbc", "odbc_rows", "reason_of", "reason_of_state"]
-
+from crosstally.schema import canonical_text
+from crosstally.sources.guard import how_to_say
+from crosstally.sources.reading_options import Reading
+from crosstally.sources.source import OpenedFile
 
 # What a database's error is about, in our words: its own text may quote a person's values, its SQLSTATE does not.
 
@@ -87,6 +93,102 @@ def reason_of_state(state: str) -> str | None:
     return _STATES.get(state) or _CLASSES.get(state[:2]) if _STATE.fullmatch(state) else None
 
 
+Rows = tuple[list[str], Iterator[pa.RecordBatch]]
+"""The names of a query's columns, and its batches."""
+_BATCH_ROWS = 65_535  # rows of a batch, the most that ODBC takes: limits memory. Counts do not depend on it
+
+
+# Columns of Python's values, of one kind or of several, as Arrow arrays.
+
+
+_KINDS: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    Decimal: pa.decimal256(76, 38),  # as text it might be meant in two ways
+    str: pa.large_string(),
+    bytes: pa.large_binary(),  # no attribute takes it, and the error names the column
+    date: pa.date32(),
+    datetime: pa.timestamp("us"),
+}
+
+
+def column_of(values: Sequence[object]) -> pa.Array:
+    """The values as an array. Where they are of several kinds each becomes its canonical text.
+
+    What becomes of a value depends on no other: a number and its canonical text fall into the same cells.
+
+    >>> column_of([1, None, 2]).type, column_of([1, "a", 2.5]).to_pylist()
+    (DataType(int64), ['1', 'a', '2.5'])
+    """
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) == 1:
+        (kind,) = kinds
+        if kind in _KINDS:
+            return pa.array(values, _KINDS[kind])
+    if bytes in kinds:
+        return pa.array([None] * len(values), pa.large_binary())
+    return pa.array([canonical_text(value) for value in values], pa.large_string())
+
+
+# Connections that read alone, and the rows of a query through each
+
+
+def connect_sqlite(path: Path) -> sqlite3.Connection:
+    """A file of SQLite."""
+    path.stat()  # the system's own error, when it is not there
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+
+def connect_duckdb(path: Path) -> Any:
+    """A file of DuckDB."""
+    path.stat()
+    return optional("duckdb", extra="databases").connect(str(path), read_only=True)
+
+
+def closed_by(stack: ExitStack, resource: Any) -> Any:
+    """The resource, which the stack closes."""
+    stack.callback(_close, resource)
+    return resource
+
+
+def _close(resource: Any) -> None:
+    with suppress(Exception):  # a connection that is lost cannot be closed either, and its error quotes the server
+        resource.close()
+
+
+def adbc_rows(cursor: Any, query: str) -> Rows:
+    """The rows of a query through a cursor of ADBC."""
+    cursor.execute(query)
+    # The reader that is public raises Arrow's errors, which have lost the SQLSTATE; the one inside keeps it.
+    reader = getattr(getattr(cursor, "_results", None), "reader", None) or cursor.fetch_record_batch()
+    return list(reader.schema.names), iter(reader)
+
+
+def duckdb_rows(connection: Any, query: str) -> Rows:
+    """The rows of a query of DuckDB."""
+    reader = pa.RecordBatchReader.from_stream(connection.sql(query))
+    return list(reader.schema.names), iter(reader)
+
+
+def dbapi_rows(connection: Any, stack: ExitStack, query: str) -> Rows:
+    """The rows of a query through a cursor of Python's DB-API, which the stack closes."""
+    cursor = closed_by(stack, connection.cursor())
+    cursor.execute(query)
+    names = [column[0] for column in cursor.description]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        while rows := cursor.fetchmany(_BATCH_ROWS):
+            yield pa.record_batch([column_of(values) for values in zip(*rows, strict=True)], names=names)
+
+    return names, batches()
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it, whatever its letters."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 # Rows of a query through ODBC: SQL Server, Oracle, and whatever else has a driver. They are streamed, never grouped.
 # What a driver says of a column's type may be less than its values hold. So numbers with a point are fetched as texts
 # or doubles, and a value that is longer than its buffer is an error: nothing is rounded or cut.
@@ -94,7 +196,6 @@ def reason_of_state(state: str) -> str | None:
 
 NUMERIC = b"crosstally:numeric"
 """In the metadata of a column of texts: it is a numeric in the database."""
-_BATCH_ROWS = 65_535  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 # Bytes of the buffers of one batch, chosen to limit memory: a batch has fewer rows where a driver says that texts
 # are long. Counts do not depend on it.
 _BATCH_BYTES = 16 * 2**20
@@ -131,8 +232,8 @@ def _connection_string(address: str) -> str:
     return f"DSN={name}"
 
 
-def odbc_rows(connection: Any, query: str) -> tuple[list[str], Iterator[pa.RecordBatch]]:
-    """The names of a query's columns and its batches, in which numerics are texts whose columns are marked so."""
+def odbc_rows(connection: Any, query: str) -> Rows:
+    """The rows of a query, in which numerics are texts whose columns are marked so."""
     numeric: set[int] = set()
 
     def fetched_as(schema: pa.Schema) -> pa.Schema:
@@ -153,3 +254,47 @@ def _fetched_as(column: pa.Field) -> pa.Field:
     if pa.types.is_decimal(column.type):  # a driver may make up the digits after the point
         return column.with_type(pa.string())
     return column.with_type(pa.float64()) if pa.types.is_floating(column.type) else column
+
+
+# Tables in files of SQLite and DuckDB
+
+
+_LISTED = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+    "duckdb": (
+        "SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+        "AND table_schema = current_schema()"
+    ),
+}
+"""How each says which tables it has."""
+
+
+def open_tables(kind: str, path: Path, reading: Reading) -> OpenedFile:
+    """The names of a table's columns, and a function that reads some of them."""
+
+    def rows(stack: ExitStack, query: str) -> Rows:
+        if kind == "duckdb":
+            return duckdb_rows(stack.enter_context(closing(connect_duckdb(path))), query)
+        return dbapi_rows(stack.enter_context(closing(connect_sqlite(path))), stack, query)
+
+    with ExitStack() as stack:
+        _, found = rows(stack, _LISTED[kind])
+        table = _table(path, [name for batch in found for name in batch.column(0).to_pylist()], reading.table)
+        names, _ = rows(stack, f"SELECT * FROM {quoted(table)} LIMIT 0")
+
+    def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+        with ExitStack() as stack:
+            # One statement sees one state of the file, whatever others write meanwhile.
+            _, batches = rows(stack, f"SELECT {', '.join(map(quoted, chosen))} FROM {quoted(table)}")
+            for batch in batches:
+                yield batch.rename_columns(list(chosen)), 0
+
+    return names, read
+
+
+def _table(path: Path, names: Sequence[str], wanted: str | None) -> str:
+    if wanted is not None and wanted not in names:
+        raise SourceError(f"{str(path)!r} has no table {wanted!r} among its {len(names)}; views are not read")
+    if wanted is None and len(names) != 1:
+        raise SourceError(f"{str(path)!r} has {len(names)} tables: say {how_to_say('table')}")
+    return names[0] if wanted is None else wanted

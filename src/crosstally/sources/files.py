@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from glob import glob, has_magic
@@ -16,27 +16,29 @@ from typing import Any
 import pyarrow as pa
 
 from crosstally.errors import SourceError
-from crosstally.sources.encodings import COMPRESSIONS
+from crosstally.plans.plan import Plan
 from crosstally.sources.guard import DAMAGED, guarded
+from crosstally.sources.parts import merge_parts
 from crosstally.sources.reading_options import Reading
-from crosstally.sources.source import RowStream, Scan, Source, chosen_columns
+from crosstally.sources.source import OpenedFile, RowStream, Scan, Source, chosen_columns
+from crosstally.sources.text_files import COMPRESSIONS, open_text
 
-__all__ = ["Files", "paths_of"]
-
-Read = Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]
-"""Reads the columns named: each batch, and how many bytes of the file were read by then."""
 _Batches = Generator[tuple[pa.RecordBatch, int]]
 _READ_ROWS = 65_536  # rows of a batch: limits memory, as in ``rows``. Counts do not depend on it
 # What a Parquet file may claim. No table of people comes near: more rows take days, a larger row group fits no memory.
 MOST_COLUMNS, MOST_ROWS, MOST_GROUP_BYTES = 100_000, 10**11, 2**38
 _TITLE_LINES = 5  # lines that may stand before the names and are looked past for an error to say so
-_TEXTS = (".csv", ".tsv", ".tab", ".txt")
-_SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
-_STATISTICAL = (".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta")
-_SQLITE = (".sqlite", ".sqlite3", ".db")
-_DUCKDB = (".duckdb",)
-_PARQUET = (".parquet", ".pq")
-_IPC = (".arrow", ".arrows", ".feather", ".ipc")
+_ENDINGS = {
+    "text": (".csv", ".tsv", ".tab", ".txt"),
+    "parquet": (".parquet", ".pq"),
+    "ipc": (".arrow", ".arrows", ".feather", ".ipc"),
+    "sheet": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+    "statistics": (".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta"),
+    "sqlite": (".sqlite", ".sqlite3", ".db"),
+    "duckdb": (".duckdb",),
+}
+"""The ends of files' names by which they are read."""
+_KINDS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 
 
 class Files(Source):
@@ -55,7 +57,7 @@ class Files(Source):
             names, read = guarded(source, partial(open_file, path, scan.reading, scan.columns))
             if scan.columns is not None and not set(scan.columns) <= set(names):
                 _check_title(path, scan.reading, scan.columns)
-            chosen = chosen_columns(source, names, scan.columns, is_text=is_text_file(path))
+            chosen = chosen_columns(source, names, scan.columns, is_text=kind_of(path) == "text")
             yield RowStream(source, before.st_size, _unchanged(path, before, read(chosen)))
 
     def size(self) -> int | None:
@@ -67,7 +69,7 @@ class Files(Source):
 
     def text_files(self) -> list[Path]:
         """The text files among them."""
-        return [path for path in paths_of(self._rows) if is_text_file(path)]
+        return [path for path in paths_of(self._rows) if kind_of(path) == "text"]
 
     def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:
         """Whole files where there is one for every share, and otherwise rows by their number, or by their unit."""
@@ -76,6 +78,42 @@ class Files(Source):
         by_file = not by_unit and len(paths) >= of > 1
         mine = paths[number - 1 :: of] if by_file else paths
         return Files(mine), "file" if by_file else "unit" if by_unit else "row", files
+
+
+class Parts(Source):
+    """The files of all parts of one source. A release takes them as its source, with the plan they were counted for.
+
+    They have no rows, and their counts once the plan is known for which they were made.
+
+    Args:
+        paths: A path, a glob, or a list of them; all n parts, in any order.
+
+    >>> Parts("part-*.counts")
+    Parts('part-*.counts')
+    """
+
+    needs_plan = True
+
+    def __init__(self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
+        self.paths = paths
+
+    def __repr__(self) -> str:
+        return f"Parts({self.paths!r})"
+
+    def streams(self, scan: Scan) -> Iterator[RowStream]:  # noqa: ARG002
+        """Raise: there are no rows."""
+        raise SourceError("Parts hold counts and no rows: give them to a release, with the plan they were counted for")
+
+    def for_plan(self, plan: Plan) -> Parts:
+        """The same parts with the sum of all of them."""
+        summed = Parts(self.paths)
+        summed.merged = merge_parts(paths_of(self.paths), plan)
+        summed.rows_are_units = summed.merged.origin.rows_are_units
+        return summed
+
+    def joins(self, unit: str | None) -> Mapping[str, str]:  # noqa: ARG002
+        """As they were when the parts were counted."""
+        return {} if self.merged is None else self.merged.origin.joins
 
 
 def paths_of(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -110,7 +148,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _check_title(path: Path, reading: Reading, needed: Sequence[str]) -> None:
     """Raise where a title stands before the names: one of the next lines has all that are needed."""
-    if reading.header is not None or ending_of(path) not in (*_TEXTS, *_SHEETS):
+    if reading.header is not None or kind_of(path) not in ("text", "sheet"):
         return
     found = 0
     for line in range(2, _TITLE_LINES + 2):
@@ -141,7 +179,7 @@ def _unchanged(path: Path, before: os.stat_result, stream: Iterator[tuple[pa.Rec
         )
 
 
-def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> tuple[list[str], Read]:
+def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> OpenedFile:
     """The names of a file's columns, and a function that reads some of them.
 
     The names may be a person's: a text file without a header has a row in their place. The needed ones are looked for
@@ -149,46 +187,43 @@ def open_file(path: Path, reading: Reading, needed: Sequence[str] | None) -> tup
     """
     if path.exists() and not path.is_file():  # its format is looked at first, and then its rows are read
         raise SourceError(f"{str(path)!r} is a pipe or a device, which can be read once; save it as a file first")
-    ending = ending_of(path)
-    if ending is None:
-        known = (*_TEXTS, *_PARQUET, *_IPC, *_SHEETS, *_STATISTICAL, *_SQLITE, *_DUCKDB)
+    kind = kind_of(path)
+    if kind is None:
         packed = ", ".join(COMPRESSIONS)
-        raise SourceError(f"{str(path)!r} must end in one of {', '.join(known)}; texts may be packed ({packed})")
-    return _opener(ending, reading, needed)(path)
+        raise SourceError(f"{str(path)!r} must end in one of {', '.join(_KINDS)}; texts may be packed ({packed})")
+    if kind == "text":
+        return open_text(path, reading, needed)
+    if kind in ("sheet", "statistics"):
+        from crosstally.sources.apart import open_apart
+
+        return open_apart(kind, path, reading)
+    if kind in ("sqlite", "duckdb"):
+        from crosstally.sources.drivers import open_tables
+
+        return open_tables(kind, path, reading)
+    return _open_parquet(path) if kind == "parquet" else _open_ipc(path)
 
 
 def ending_of(path: Path) -> str | None:
     """The end of a file's name by which it is read, in small letters and without that of a compression, if any is."""
     name = path.name.lower()
-    for ending in _TEXTS:
-        if any(name.endswith(ending + packed) for packed in ("", *COMPRESSIONS)):
-            return ending
-    binary = (*_PARQUET, *_IPC, *_SHEETS, *_STATISTICAL, *_SQLITE, *_DUCKDB)
-    return next((ending for ending in binary if name.endswith(ending)), None)
+    packed = next((end for end in COMPRESSIONS if name.endswith(end)), "")
+    return next(
+        (
+            ending
+            for ending, kind in _KINDS.items()
+            if name.endswith(ending) or (kind == "text" and name.endswith(ending + packed))
+        ),
+        None,
+    )
 
 
-def is_text_file(path: Path) -> bool:
-    """Whether a file holds rows as text, by the end of its name."""
-    return ending_of(path) in _TEXTS
+def kind_of(path: Path) -> str | None:
+    """What kind of file it is by the end of its name; None for any other."""
+    return _KINDS.get(ending_of(path) or "")
 
 
-def _opener(ending: str, reading: Reading, needed: Sequence[str] | None) -> Callable[[Path], tuple[list[str], Read]]:
-    if ending in _TEXTS:
-        from crosstally.sources.text_files import open_text
-
-        return partial(open_text, reading=reading, needed=needed)
-    if ending in (*_SHEETS, *_STATISTICAL):
-        from crosstally.sources.apart import open_apart
-
-        return partial(open_apart, "sheet" if ending in _SHEETS else "statistics", reading=reading)
-    if ending in (*_SQLITE, *_DUCKDB):
-        from crosstally.sources.database_files import open_duckdb, open_sqlite
-
-        return partial(open_sqlite if ending in _SQLITE else open_duckdb, reading=reading)
-    return _open_parquet if ending in _PARQUET else _open_ipc
-
-
-def _open_parquet(path: Path) -> tuple[list[str], Read]:
+def _open_parquet(path: Path) -> OpenedFile:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
@@ -236,31 +271,22 @@ def _ends_of_groups(metadata: Any, size: int) -> list[tuple[int, int]]:
     return [(last, size * (i + 1) // number) for i, last in enumerate(rows)]
 
 
-def _open_ipc(path: Path) -> tuple[list[str], Read]:
+def _open_ipc(path: Path) -> OpenedFile:
     with pa.OSFile(str(path)) as file:
-        is_file = file.read(6) == b"ARROW1"
+        is_stream = file.read(6) != b"ARROW1"
+    opened = pa.ipc.open_stream if is_stream else pa.ipc.open_file
     with pa.OSFile(str(path)) as file:
-        reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-        names = reader.schema.names
-    read = _read_ipc_file if is_file else _read_ipc_stream
-    return names, lambda chosen: read(path, names, chosen)
+        names = opened(file).schema.names
 
+    def read(chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+        options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in chosen])
+        with pa.OSFile(str(path)) as file:
+            reader = opened(file, options=options)
+            number = 0 if is_stream else reader.num_record_batches
+            for i, batch in enumerate(reader if is_stream else map(reader.get_batch, range(number)), 1):
+                batch.validate(
+                    full=True
+                )  # lengths and indices are the file's, and a wrong one would read foreign memory
+                yield batch.select(chosen), file.tell() if is_stream else file.size() * i // number
 
-def _read_ipc_file(path: Path, names: Sequence[str], chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
-    options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in chosen])
-    with pa.OSFile(str(path)) as file:
-        reader = pa.ipc.open_file(file, options=options)
-        for i in range(reader.num_record_batches):
-            yield _validated(reader.get_batch(i)).select(chosen), file.size() * (i + 1) // reader.num_record_batches
-
-
-def _read_ipc_stream(path: Path, names: Sequence[str], chosen: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
-    options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in chosen])
-    with pa.OSFile(str(path)) as file:
-        for batch in pa.ipc.open_stream(file, options=options):
-            yield _validated(batch).select(chosen), file.tell()
-
-
-def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
-    batch.validate(full=True)  # lengths and indices come from the file, and a wrong one would read foreign memory
-    return batch
+    return names, read

@@ -16,9 +16,6 @@ import pyarrow as pa
 from crosstally.errors import CrosstallyError, SourceError
 from crosstally.schema.reading import ColumnName
 
-__all__ = ["DAMAGED", "NOT_UTF8", "guarded", "how_to_say"]
-
-
 # The words of errors that name an option of reading.
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn
 
@@ -13,14 +13,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError
-from crosstally.schema import MISSING, Attribute, Outside, Schema
-from crosstally.sources.codes.encode import Encoder, canonical_texts, matcher_of
+from crosstally.schema import MISSING, Outside, Schema
+from crosstally.sources.codes.arrays import rows_of_each
+from crosstally.sources.codes.encode import Encoder, canonical_texts
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
-from crosstally.sources.row_cells import Columns
-
-__all__ = ["FEW_ROWS", "ColumnReport", "Distribution", "Distributions", "Report", "check", "read_distributions"]
-
+from crosstally.sources.source import RowEncoding
 
 # How well data fit a schema: a report for the steward's own terminal.
 
@@ -80,20 +78,20 @@ class Report:
 
 def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report:
     """How well the rows fit the schema; spends nothing and refuses no value, and is confidential."""
-    columns = Columns.of(schema)
-    found = [_Findings(columns.encoder(attribute)) for attribute in schema.attributes]
+    encoding = RowEncoding.of(schema, reading)
+    found = [_Findings(encoder) for encoder in encoding.encoders()]
     read = dropped = 0
     ids: list[pa.Array] = []
-    for batch in columns.batches(source_of(rows), reading=reading):
+    for batch in encoding.batches(source_of(rows)):
         lost = np.zeros(batch.num_rows, np.bool_)
         for findings in found:
             lost |= findings.add(batch)
         read += batch.num_rows
         dropped += int(lost.sum())
         if schema.unit is not None:
-            ids.append(columns.ids(batch).filter(pa.array(~lost)))
+            ids.append(encoding.ids(batch).filter(pa.array(~lost)))
     without_id = sum(part.null_count for part in ids)
-    excess = np.maximum(_rows_of_units(ids) - schema.max_rows, 0)
+    excess = np.maximum(rows_of_each(ids) - schema.max_rows, 0)
     return Report(
         tuple(findings.report() for findings in found),
         read,
@@ -104,18 +102,13 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
     )
 
 
-def _rows_of_units(ids: Sequence[pa.Array]) -> NDArray[np.int64]:
-    known = pa.chunked_array(ids, pa.large_string()).drop_null()
-    rows: NDArray[np.int64] = known.value_counts().field("counts").to_numpy()
-    return rows
-
-
 class _Findings:
     """What was found in one column so far."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._seen = np.zeros(encoder.matcher.labels + 2, np.int64)
+        self._has_lost = False
         self._examples: dict[str, None] = {}
 
     def add(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
@@ -126,23 +119,21 @@ class _Findings:
             texts = canonical_texts(self._encoder.attribute.name, batch.column(self._encoder.column))
             outside = pc.unique(texts.filter(pa.array(raw == labels)))
             self._examples.update(dict.fromkeys(outside.to_pylist()))
-        attribute = self._encoder.attribute
-        if attribute.outside is not Outside.DROP:
-            return np.zeros(len(raw), np.bool_)
-        return np.asarray(raw == labels if attribute.missing else raw >= labels)
+        lost = self._encoder.lost(raw)
+        self._has_lost |= bool(lost.any())
+        return lost & (self._encoder.attribute.outside is Outside.DROP)
 
     def report(self) -> ColumnReport:
         """The column's part of the report."""
         attribute, labels = self._encoder.attribute, self._encoder.matcher.labels
         outside, missing = int(self._seen[labels]), int(self._seen[labels + 1])
-        lost = outside if attribute.missing else outside + missing
         return ColumnReport(
             attribute.name,
             outside,
             missing=missing,
             never=tuple(label for label, rows in zip(attribute.labels, self._seen[:labels], strict=False) if not rows),
             examples=tuple(self._examples)[:_MOST_EXAMPLES],
-            refused=attribute.outside is Outside.REFUSE and lost > 0,
+            refused=attribute.outside is Outside.REFUSE and self._has_lost,
         )
 
 
@@ -196,10 +187,9 @@ class Distributions:
 
     def of(self, schema: Schema, name: str) -> Distribution | None:
         """The rows of each cell of an attribute; None where its column has too many different texts to count each."""
-        columns, attribute = Columns.of(schema), schema[name]
-        column = columns.reading.column(name)
-        counted = self._columns.get(column)
-        return None if counted is None else _distribution(attribute, columns, counted, self._people.get(column))
+        encoder = RowEncoding.of(schema).encoder(schema[name])
+        counted = self._columns.get(encoder.column)
+        return None if counted is None else _distribution(encoder, counted, self._people.get(encoder.column))
 
 
 class FirstPeople:
@@ -234,15 +224,13 @@ class FirstPeople:
 
 def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Distributions:
     """How often each text occurs in each column that the schema needs. Spends nothing, and is confidential."""
-    columns = Columns.of(schema)
-    counted: dict[str, Counter[str | None] | None] = {
-        columns.reading.column(attribute.name): Counter() for attribute in schema.attributes
-    }
+    encoding = RowEncoding.of(schema, reading)
+    counted: dict[str, Counter[str | None] | None] = {encoding.rules.column(name): Counter() for name in schema.names}
     people = {} if schema.unit is None else {name: FirstPeople() for name in counted}
     total = 0
-    for batch in columns.batches(source_of(rows), reading=reading):
+    for batch in encoding.batches(source_of(rows)):
         total += batch.num_rows
-        ids = None if schema.unit is None else columns.ids(batch)
+        ids = None if schema.unit is None else encoding.ids(batch)
         for name, times in counted.items():
             if times is not None:
                 texts = canonical_texts(name, batch.column(name))
@@ -256,23 +244,19 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIO
     return Distributions(total, counted, people)
 
 
-def _distribution(
-    attribute: Attribute, columns: Columns, counted: Counter[str | None], people: FirstPeople | None
-) -> Distribution:
-    rule, matcher = columns.reading.rule(attribute.name, attribute), matcher_of(attribute)
+def _distribution(encoder: Encoder, counted: Counter[str | None], people: FirstPeople | None) -> Distribution:
+    attribute = encoder.attribute
     rows, texts = [0] * attribute.size, [Counter[str]() for _ in attribute.labels]
     outside: Counter[str] = Counter()
     missing = 0
     for text, times in counted.items():
-        meaning = text if rule is None or text is None else rule.text(text)
-        code = matcher.scalar(meaning)
-        is_missing = code > matcher.labels
-        cell = (attribute.missing_code if is_missing else attribute.other_code) if code >= matcher.labels else code
+        raw = encoder.raw_scalar(text)
+        cell = encoder.cell(raw)
         if cell is not None:
             rows[cell] += times
             if text is not None and attribute.labels[cell] != MISSING:
                 texts[cell][text] += times
-        elif is_missing or text is None:
+        elif raw > encoder.matcher.labels or text is None:
             missing += times
         else:
             outside[text] += times

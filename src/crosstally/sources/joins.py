@@ -18,9 +18,7 @@ from typing import Any
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
-from crosstally.sources.source import JOIN_KINDS
-
-__all__ = ["ASSERTED", "joined_tables", "joins_of"]
+from crosstally.sources.parts import JOIN_KINDS
 
 PUBLIC, OF_UNIT, ASSERTED = JOIN_KINDS
 """How a table came to be joined, as a release's statement says it."""

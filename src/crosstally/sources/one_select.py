@@ -18,9 +18,6 @@ from crosstally.sources.joins import ASSERTED, joined_tables, joins_of
 from crosstally.sources.source import AnyUnit
 from crosstally.sql_trees import in_words, known_trees, not_understood
 
-__all__ = ["CheckedQuery", "check_columns", "checked_query"]
-
-
 # Columns that a query says with the name of their table: each must be one. PostgreSQL takes ``p.max`` for ``max(p)``
 # where ``p`` has no such column, for aggregates of its own and of others. Names of functions cannot all be known here,
 # names of columns can: the database says them.

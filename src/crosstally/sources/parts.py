@@ -12,11 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +28,10 @@ from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
 from crosstally.query.queries import MAX_CELLS
-from crosstally.sources.guard import guarded
-from crosstally.sources.row_cells import Columns, id_hashes
-from crosstally.sources.source import JOIN_KINDS, RowStream, Scan, Source
+from crosstally.sources.counts import id_hashes, tables_in
 
-__all__ = ["MergedParts", "PartFiles", "PartOrigin", "Parts", "RowsOfShare", "Share", "merge_parts", "write_part"]
+JOIN_KINDS = ("public", "unit", "asserted")
+"""How a table may have been joined: it is public, it is joined by the unit's id, or the steward answers for it."""
 
 
 # Shares of a source: which of its rows the i-th of n processes counts, so that each row is counted once. With a unit,
@@ -81,39 +78,38 @@ class Share:
 
 
 class RowsOfShare:
-    """The rows of a source that one share counts; they are read once."""
+    """The rows of a source that one share counts; they are read once.
 
-    def __init__(self, source: Source, columns: Columns, share: Share) -> None:
-        """Find out what must be read.
+    Args:
+        share: Which of them.
+        by: What shares the rows out: "unit" (the hash of the id), "file" or "row" (its number).
+        files: The files that all shares must have seen alike.
+    """
 
-        Args:
-            source: The whole source, the same for all shares.
-            columns: The schema and its reading.
-            share: Which of them.
-        """
-        self._columns, self._share = columns, share
+    def __init__(self, share: Share, by: str, files: Sequence[tuple[str, int]]) -> None:
+        self._share, self._by, self._files = share, by, files
         self._rows_read = 0
-        has_unit = columns.schema.unit is not None
-        self.source, self._by, self._files = source.shared(share.number, share.of, by_unit=has_unit)
 
-    def chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Of all rows of ``source`` those of the share."""
+    def chosen(
+        self, batches: Iterable[pa.RecordBatch], ids: Callable[[pa.RecordBatch], pa.Array]
+    ) -> Iterator[pa.RecordBatch]:
+        """Of all rows those of the share; ``ids`` gives the canonical ids of units, where rows are shared out by them.
+
+        Rows without an id count nowhere, but may hold what a rule refuses: the first share sees them.
+        """
         for batch in batches:
             start, self._rows_read = self._rows_read, self._rows_read + batch.num_rows
             if self._by == "file" or self._share.of == 1:
                 yield batch
                 continue
-            ours = self._by_unit(batch) if self._by == "unit" else self._share.has(np.arange(start, self._rows_read))
+            places = np.arange(start, self._rows_read, dtype=np.uint64)
+            if self._by == "unit":
+                units = ids(batch)
+                places = np.zeros(batch.num_rows, np.uint64)
+                places[units.is_valid().to_numpy(zero_copy_only=False)] = id_hashes(units.drop_null())
+            ours = self._share.has(places)
             if ours.any():
                 yield batch.filter(pa.array(ours))
-
-    def _by_unit(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Rows without an id count nowhere, but may hold what a rule refuses: the first share sees them."""
-        ids = self._columns.ids(batch)
-        hashes = id_hashes(ids.drop_null())
-        places = np.zeros(batch.num_rows, np.uint64)
-        places[ids.is_valid().to_numpy(zero_copy_only=False)] = hashes
-        return self._share.has(places)
 
     @property
     def digest(self) -> str:
@@ -136,46 +132,15 @@ _MOST_COUNT = 2**63 // MOST_SHARES // 2
 _DAMAGED = "it is damaged, cut short, or no part"
 
 
-class Parts:
-    """The files of all parts of one source. A release takes them as its source, with the plan they were counted for.
-
-    Args:
-        paths: A path, a glob, or a list of them; all n parts, in any order.
-
-    >>> Parts("part-*.counts")
-    Parts('part-*.counts')
-    """
-
-    def __init__(self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
-        self.paths = paths
-
-    def __repr__(self) -> str:
-        return f"Parts({self.paths!r})"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartOrigin:
-    """What all parts that are added up must have in common."""
+    """What all parts that are added up must have in common; plan, reading and source by their digests."""
 
     plan: str
     reading: str | None
     source: str
     rows_are_units: bool
-    joins: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        *,
-        reading: str | None,
-        source: str,
-        rows_are_units: bool,
-        joins: Mapping[str, str] | None = None,
-    ) -> PartOrigin:
-        """The origin of counts for a plan; ``reading`` and ``source`` are digests."""
-        digest, joined = _digest_of(plan), dict(joins or {})
-        return cls(plan=digest, reading=reading, source=source, rows_are_units=rows_are_units, joins=joined)
+    joins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,40 +170,16 @@ def write_part(path: Path, exact: Sequence[ExactTable], share: Share, origin: Pa
         raise SourceError(f"cannot write the part {str(path)!r}: {error.strerror}") from None
 
 
-class PartFiles(Source):
-    """Parts as a source: they have no rows, and their counts once the plan is known for which they were made."""
-
-    needs_plan = True
-
-    def __init__(self, paths: Callable[[], Sequence[Path]], merged: MergedParts | None = None) -> None:
-        self._paths = paths
-        self.merged = merged
-        self.rows_are_units = merged is not None and merged.origin.rows_are_units
-
-    def streams(self, scan: Scan) -> Iterator[RowStream]:  # noqa: ARG002
-        """Raise: there are no rows."""
-        raise SourceError("Parts hold counts and no rows: give them to a release, with the plan they were counted for")
-
-    def for_plan(self, plan: Plan) -> PartFiles:
-        """The sum of all parts."""
-        return PartFiles(self._paths, merge_parts(self._paths(), plan))
-
-    def joins(self, unit: str | None) -> Mapping[str, str]:  # noqa: ARG002
-        """As they were when the parts were counted."""
-        return {} if self.merged is None else self.merged.origin.joins
-
-
 def merge_parts(paths: Sequence[Path], plan: Plan) -> MergedParts:
     """The tables of a plan, summed over its parts; raises unless all shares are there once and belong together."""
-    shape = [table.shape(plan.schema) for table in plan.tables]
-    cells = sum(map(math.prod, shape))
+    cells = sum(math.prod(table.shape(plan.schema)) for table in plan.tables)
     total = np.zeros(cells, np.int64)
     seen: dict[int, str] = {}
     first: tuple[PartOrigin, int] | None = None
     for path in paths:
         name = repr(str(path))
-        share, origin, counts = _read(name, guarded(name, partial(_bytes_of, path)))
-        if origin.plan != _digest_of(plan):
+        share, origin, counts = _read(name, _bytes_of(path))
+        if origin.plan != plan_digest(plan):
             raise SourceError(f"the part {name} was counted for another plan; count it again for this one")
         first = first or (origin, share.of)
         if origin.reading != first[0].reading:
@@ -258,21 +199,11 @@ def merge_parts(paths: Sequence[Path], plan: Plan) -> MergedParts:
     missing = next((number for number in range(1, first[1] + 1) if number not in seen), None)
     if missing is not None:
         raise SourceError(f"share {missing}/{first[1]} is missing; a release needs all {first[1]} parts, each once")
-    return MergedParts(_tables(plan, total), first[0])
+    return MergedParts(tables_in(total, plan.schema, plan.tables), first[0])
 
 
-def _tables(plan: Plan, counts: NDArray[np.int64]) -> tuple[ExactTable, ...]:
-    out, start = [], 0
-    for table in plan.tables:
-        shape = table.shape(plan.schema)
-        end = start + math.prod(shape)
-        of_table = counts[start:end].reshape(shape)
-        out.append(ExactTable(plan.schema.subset(*table.attributes), of_table, table.groups))
-        start = end
-    return tuple(out)
-
-
-def _digest_of(plan: Plan) -> str:
+def plan_digest(plan: Plan) -> str:
+    """The SHA-256 of a plan, by which parts know what they were counted for."""
     text = json.dumps(plan.to_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -281,8 +212,11 @@ def _digest_of(plan: Plan) -> str:
 
 
 def _bytes_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise SourceError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
 def _read(name: str, content: bytes) -> tuple[Share, PartOrigin, NDArray[np.int64]]:

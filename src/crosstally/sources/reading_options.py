@@ -11,22 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crosstally.checks import is_whole
 from crosstally.errors import AmbiguousNumbersError, SourceError, did_you_mean
 from crosstally.schema import Schema
 from crosstally.sources.codes.arrays import is_text, plain_text
 from crosstally.sources.guard import how_to_say
-
-__all__ = [
-    "EVERY_COLUMN",
-    "NO_OPTIONS",
-    "NumberStyle",
-    "Numbers",
-    "NumbersSeen",
-    "Reading",
-    "is_any_number",
-    "numeric_columns",
-]
-
 
 # Numbers that are written as texts: with a decimal point or a decimal comma, their thousands grouped or not. ``21.740``
 # is 21.74 to some and 21,740 to others. A text is therefore read in a style that somebody has said, or, when nobody
@@ -247,7 +236,7 @@ class Reading:
             raise SourceError(f"delimiter and quote must differ, got {self.delimiter!r} for both")
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _encoding_name(self.encoding))
-        if self.header is not None and not _is_count(self.header):
+        if self.header is not None and not is_whole(self.header, 0):
             raise SourceError(f"header must be a line number, or 0 for none, got {self.header!r}")
         for name in ("sheet", "table"):
             _check_name(name, getattr(self, name), may_be_number=name == "sheet")
@@ -300,14 +289,10 @@ def _check_character(name: str, given: object) -> None:
 
 
 def _check_name(name: str, given: object, *, may_be_number: bool) -> None:
-    is_number = may_be_number and _is_count(given) and given != 0
+    is_number = may_be_number and is_whole(given, 1)
     if given is not None and not is_number and (not isinstance(given, str) or not given):
         numbered = ", or a number from 1 on" if may_be_number else ""
         raise SourceError(f"{name} must be a name{numbered}, got {given!r}")
-
-
-def _is_count(given: object) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
 
 
 def _encoding_name(given: object) -> str:

@@ -15,27 +15,24 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from crosstally.checks import optional
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
 from crosstally.query.queries import Product
+from crosstally.sources.counts import EncodedRows, tables_in
 from crosstally.sources.drivers import reason_of_state
 from crosstally.sources.guard import guarded
-from crosstally.sources.row_cells import Counting
-from crosstally.sources.source import KeptRows, RowStream, Scan, Source, chosen_columns
+from crosstally.sources.source import RowEncoding, RowStream, Scan, Source, chosen_columns
 from crosstally.sources.spark_tasks import (
     BLOCK_CELLS,
     BLOCKS,
     CHUNKS,
     PLACES,
-    SparkTask,
     added_blocks,
     bounded_chunks,
     counted_chunks,
@@ -46,8 +43,6 @@ from crosstally.sources.spark_tasks import (
     send_batches,
 )
 from crosstally.sources.table_objects import check_spark_plan
-
-__all__ = ["SparkTable", "add_up", "in_spark", "is_frame", "open_session"]
 
 _SOURCE = "the Spark table"
 _FAILED = "Spark failed; its own log says more, and may quote rows"
@@ -95,34 +90,28 @@ class SparkTable(Source):
 
     def streams(self, scan: Scan) -> Iterator[RowStream]:
         """The rows of all partitions, one after another, here."""
-        yield RowStream("the DataFrame", None, self._read(scan.columns))
-
-    def _read(self, needed: Sequence[str] | None) -> Generator[tuple[pa.RecordBatch, int]]:
-        frame = _frame_of(self)
-        names = names_in(frame)
-        chosen = chosen_columns("the DataFrame", names, needed)
-        return ((batch, 0) for batch in read_frame(frame, names, chosen))
+        yield RowStream("the DataFrame", None, _read(self, scan.columns))
 
     def shared(self, number: int, of: int, *, by_unit: bool) -> tuple[Source, str, list[tuple[str, int]]]:  # noqa: ARG002
         """Raise: its tasks share the rows out."""
         raise SourceError("Spark's own tasks share the rows out: give it to a release whole")
 
-    def count(self, counting: Counting, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    def count(self, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, made by Spark's tasks.
 
         Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
         """
-        frame, task = _prepared(self, counting)
-        if counting.columns.schema.unit is None:
-            blocks = in_spark(lambda: frame.mapInArrow(partial(counted_rows, task, tuple(tables)), BLOCKS))
+        frame, _ = _selected(self, encoding.columns)
+        if encoding.schema.unit is None:
+            blocks = in_spark(lambda: frame.mapInArrow(partial(counted_rows, encoding, tuple(tables)), BLOCKS))
         else:
-            chunks = partial(counted_chunks, task, tuple(tables), bounded=False)
-            blocks = in_spark(lambda: _by_place(frame, task).mapInArrow(chunks, BLOCKS))
-        return _tables(blocks, task, tables)
+            chunks = partial(counted_chunks, encoding, tuple(tables), bounded=False)
+            blocks = in_spark(lambda: _by_place(frame, encoding).mapInArrow(chunks, BLOCKS))
+        return _tables(blocks, encoding, tables)
 
-    def keep(self, counting: Counting) -> KeptInSpark:
+    def keep(self, encoding: RowEncoding) -> KeptInSpark:
         """The rows, encoded by Spark's tasks and kept by its executors."""
-        return KeptInSpark(self, counting)
+        return KeptInSpark(self, encoding)
 
 
 def is_frame(rows: Any) -> bool:
@@ -222,53 +211,51 @@ def open_session() -> Any:
 # Its columns and rows
 
 
-def names_in(frame: Any) -> list[str]:
-    """The names of a DataFrame's columns."""
-    return in_spark(lambda: list(frame.columns))
+def _selected(table: SparkTable, needed: Sequence[str] | None) -> tuple[Any, list[str]]:
+    """The columns needed, called c0, c1 and so on, and their names.
 
-
-def selected(frame: Any, names: Sequence[str], chosen: Sequence[str]) -> Any:
-    """The columns chosen, by their places: in a name Spark overlooks case, and takes a point for a field's.
-
-    The columns are called c0, c1 and so on.
+    They are found by their places: in a name Spark overlooks case, and takes a point for a field's.
     """
-    places = [names.index(name) for name in chosen]
-    return in_spark(lambda: frame.toDF(*(f"c{i}" for i in range(len(names)))).select(*(f"c{i}" for i in places)))
+    frame = _frame_of(table)
+    names = in_spark(lambda: list(frame.columns))
+    chosen = chosen_columns("the DataFrame", names, needed)
+    numbered = [f"c{i}" for i in range(len(names))]
+    places = [numbered[names.index(name)] for name in chosen]
+    return in_spark(lambda: frame.toDF(*numbered).select(*places)), chosen
 
 
-def read_frame(frame: Any, names: Sequence[str], chosen: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read(table: SparkTable, needed: Sequence[str] | None) -> Generator[tuple[pa.RecordBatch, int]]:
     """The rows of a DataFrame, a partition at a time, here; for what must look at them and not at counts."""
-    part = selected(frame, names, chosen)
-    sent = in_spark(lambda: part.mapInArrow(send_batches, "batch binary").toLocalIterator(prefetchPartitions=True))
+    frame, names = _selected(table, needed)
+    sent = in_spark(lambda: frame.mapInArrow(send_batches, "batch binary").toLocalIterator(prefetchPartitions=True))
     while (row := in_spark(partial(next, sent, None))) is not None:
         for batch in pa.ipc.open_stream(row["batch"]):
-            yield batch.rename_columns(list(chosen))
+            yield batch.rename_columns(names), 0
 
 
 # Counts of rows that Spark holds, made by its tasks: only the counts come here, once they are summed.
 
 
-class KeptInSpark(KeptRows):
+class KeptInSpark(EncodedRows):
     """The rows that count, encoded once and kept by Spark's executors for all stages of a plan; confidential.
 
     They are a checkpoint of Spark's, in its executors' memory and on their disks. Nothing is read from the source
     again: where an executor is lost with its part, the next count fails.
     """
 
-    def __init__(self, table: SparkTable, counting: Counting) -> None:
+    def __init__(self, table: SparkTable, encoding: RowEncoding) -> None:
         """Read and encode the rows."""
-        frame, self._task = _prepared(table, counting)
-        task = self._task
-        if counting.columns.schema.unit is None:
-            chunks = in_spark(lambda: frame.mapInArrow(partial(encoded_chunks, task), CHUNKS))
+        self._schema, self._encoding = encoding.schema.public(), encoding
+        frame, _ = _selected(table, encoding.columns)
+        if encoding.schema.unit is None:
+            chunks = in_spark(lambda: frame.mapInArrow(partial(encoded_chunks, encoding), CHUNKS))
         else:
-            chunks = in_spark(lambda: _by_place(frame, task).mapInArrow(partial(bounded_chunks, task), CHUNKS))
+            chunks = in_spark(lambda: _by_place(frame, encoding).mapInArrow(partial(bounded_chunks, encoding), CHUNKS))
         self._chunks = in_spark(lambda: chunks.localCheckpoint(eager=True))
 
-    def count(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
-        """The exact counts of each table."""
-        counting = partial(counted_chunks, self._task, tuple(tables), bounded=True)
-        return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._task, tables)
+    def _counted(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+        counting = partial(counted_chunks, self._encoding, tuple(tables), bounded=True)
+        return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._encoding, tables)
 
     def close(self) -> None:
         """Let go of the rows."""
@@ -276,54 +263,41 @@ class KeptInSpark(KeptRows):
             self._chunks._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
-def _prepared(table: SparkTable, counting: Counting) -> tuple[Any, SparkTask]:
-    """The columns that are needed of a DataFrame, and what its tasks must know."""
-    frame = _frame_of(table)
-    names = names_in(frame)
-    chosen = chosen_columns("the DataFrame", names, counting.columns.needed)
-    return selected(frame, names, chosen), SparkTask(counting, tuple(chosen))
-
-
-def _by_place(frame: Any, task: SparkTask) -> Any:
+def _by_place(frame: Any, encoding: RowEncoding) -> Any:
     """Chunks of which all of one place, and so all rows of one unit, come to one task, one place after another."""
-    return frame.mapInArrow(partial(encoded_chunks, task), CHUNKS).repartition("place").sortWithinPartitions("place")
+    return (
+        frame.mapInArrow(partial(encoded_chunks, encoding), CHUNKS).repartition("place").sortWithinPartitions("place")
+    )
 
 
-def _tables(blocks: Any, task: SparkTask, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def _tables(blocks: Any, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables whose blocks all tasks have made."""
     found = in_spark(lambda: blocks.repartition("block").mapInArrow(added_blocks, BLOCKS).collect())
-    return add_up(found, task, tables)
+    return add_up(found, encoding, tables)
 
 
-def add_up(found: Sequence[Any], task: SparkTask, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def add_up(found: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
     """The tables that rows with blocks and notes make up; raises what the notes tell of."""
-    schema = task.counting.columns.schema.public()
-    shapes = [table.shape(schema) for table in tables]
-    cells = sum(map(math.prod, shapes))
-    places = 0 if schema.unit is None else PLACES
-    vector = np.zeros(cells + places, np.int64)
-    _check_notes([row["note"] for row in found if row["note"] is not None], task)
+    schema = encoding.schema.public()
+    cells = sum(math.prod(table.shape(schema)) for table in tables)
+    vector = np.zeros(cells + (0 if schema.unit is None else PLACES), np.int64)
+    _check_notes([row["note"] for row in found if row["note"] is not None], encoding)
     for row in found:
         if row["counts"] is not None:
             start = row["block"] * BLOCK_CELLS
             vector[start : start + BLOCK_CELLS] += np.frombuffer(row["counts"], np.int64)
     if (vector[cells:] > 1).any():  # else a unit might count beyond its bound
         raise SourceError("Spark gave rows of one unit to several tasks; nothing was spent")
-    ends = [0, *accumulate(map(math.prod, shapes))]
-    parts: list[NDArray[np.int64]] = [vector[start:end] for start, end in pairwise(ends)]
-    return tuple(
-        ExactTable(schema.subset(*table.attributes), counts.reshape(shape), table.groups)
-        for table, counts, shape in zip(tables, parts, shapes, strict=True)
-    )
+    return tables_in(vector, schema, tables)
 
 
-def _check_notes(notes: Sequence[str], task: SparkTask) -> None:
+def _check_notes(notes: Sequence[str], encoding: RowEncoding) -> None:
     """Raise what a task met, and what only all tasks together can tell: numbers that may be meant in two ways."""
     for note in sorted(notes):
         problem = problem_in(note)
         if problem is not None:
             raise problem
-    numbers = task.counting.columns.numbers(task.counting.reading, refuse_unclear=task.counting.refuse_unclear)
+    numbers = encoding.scan().numbers()
     for note in notes:
         seen = numbers_seen(note)
         if seen:

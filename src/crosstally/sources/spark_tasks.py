@@ -8,8 +8,8 @@ a note there too, in our own words: an exception that leaves a task is logged, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -21,29 +21,10 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, OutsideValueError, SourceError
 from crosstally.query.queries import Product
-from crosstally.sources.counts import Tally
+from crosstally.sources.counts import Bound, CodedRows, Tally, id_hashes, text_bytes
 from crosstally.sources.guard import guarded
 from crosstally.sources.reading_options import NumbersSeen
-from crosstally.sources.row_cells import Bound, Counting, cells_of, id_hashes, text_bytes
-
-__all__ = [
-    "BLOCKS",
-    "BLOCK_CELLS",
-    "CHUNKS",
-    "PLACES",
-    "SparkTask",
-    "added_blocks",
-    "block",
-    "bounded_chunks",
-    "counted_chunks",
-    "counted_rows",
-    "encoded_chunks",
-    "numbers_seen",
-    "problem_in",
-    "send_batches",
-    "unpacked",
-]
-
+from crosstally.sources.source import RowEncoding
 
 # How rows and counts travel between Spark's tasks. Rows travel as *chunks*: the cells of a few rows packed together,
 # with the ids of their units while those are needed. The units are spread over *places* by a hash of their ids, and no
@@ -72,29 +53,21 @@ _CHUNK_SCHEMA, _BLOCK_SCHEMA = _arrow_schema(CHUNKS), _arrow_schema(BLOCKS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The cells of some rows, one array for each attribute; confidential.
+class PlacedRows(CodedRows):
+    """Rows, and the places of which they are the first rows."""
 
-    ``ids`` are those of their units, where they have some that are still needed; ``places`` the places of which these
-    are the first rows.
-    """
-
-    size: int
-    cells: Sequence[NDArray[Any]]
-    _: KW_ONLY
-    ids: pa.Array | None = None
     places: Sequence[int] = ()
 
 
 # Chunks
 
 
-def chunks(rows: Rows, record: np.dtype[Any]) -> pa.RecordBatch:
+def chunks(rows: PlacedRows, record: np.dtype[Any]) -> pa.RecordBatch:
     """Rows packed; ``record`` is how the cells of one row are."""
     return _without_ids(rows, record) if rows.ids is None else _with_ids(rows, record, rows.ids)
 
 
-def _with_ids(rows: Rows, record: np.dtype[Any], ids: pa.Array) -> pa.RecordBatch:
+def _with_ids(rows: PlacedRows, record: np.dtype[Any], ids: pa.Array) -> pa.RecordBatch:
     places = (id_hashes(ids) >> np.uint64(65 - PLACES.bit_length())).astype(np.int32)
     order = np.argsort(places, kind="stable")
     places = places[order]
@@ -106,19 +79,19 @@ def _with_ids(rows: Rows, record: np.dtype[Any], ids: pa.Array) -> pa.RecordBatc
         pa.array(places[ends[:-1]]),
         _cut(ends * 4, np.diff(offsets).astype(np.int32)),
         _cut(offsets[ends], data),
-        _cut(ends * record.itemsize, _records([codes[order] for codes in rows.cells], rows.size, record)),
+        _cut(ends * record.itemsize, _records([codes[order] for codes in rows.codes], rows.size, record)),
         pa.nulls(len(ends) - 1, pa.string()),
     ]
     return pa.record_batch(columns, schema=_CHUNK_SCHEMA)
 
 
-def _without_ids(rows: Rows, record: np.dtype[Any]) -> pa.RecordBatch:
+def _without_ids(rows: PlacedRows, record: np.dtype[Any]) -> pa.RecordBatch:
     """Chunks whose places are past the last one, but for the first, which names the place whose first rows it holds."""
     ends = np.append(np.arange(0, rows.size, _CHUNK_ROWS), rows.size)
     places = np.full(len(ends) - 1, PLACES, np.int32)
     places[: len(rows.places)] = rows.places
     empty = pa.array([b""] * len(places), pa.binary())
-    codes = _cut(ends * record.itemsize, _records(rows.cells, rows.size, record))
+    codes = _cut(ends * record.itemsize, _records(rows.codes, rows.size, record))
     return pa.record_batch(
         [pa.array(places), empty, empty, codes, pa.nulls(len(places), pa.string())], schema=_CHUNK_SCHEMA
     )
@@ -146,12 +119,12 @@ def by_place(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
             yield int(places[start]), batch.slice(start, end - start)
 
 
-def unpacked(batch: pa.RecordBatch, record: np.dtype[Any]) -> Rows:
+def unpacked(batch: pa.RecordBatch, record: np.dtype[Any]) -> PlacedRows:
     """The rows of chunks; notes are left out."""
     kept = batch.filter(pc.not_equal(batch.column("place"), _NOTE))
     records = _joined(kept.column("codes"), record)
     places = kept.column("place").to_numpy()
-    return Rows(
+    return PlacedRows(
         len(records),
         [records[field] for field in record.names or ()],
         ids=_ids(kept),
@@ -185,14 +158,9 @@ def block(number: int, counts: NDArray[np.int64]) -> pa.RecordBatch:
     return pa.record_batch([[number], [counts.tobytes()], [None]], schema=_BLOCK_SCHEMA)
 
 
-def block_note(note: str) -> pa.RecordBatch:
-    """A note among blocks."""
-    return pa.record_batch([[_NOTE], [None], [note]], schema=_BLOCK_SCHEMA)
-
-
-def chunk_note(note: str) -> pa.RecordBatch:
-    """A note among chunks."""
-    return pa.record_batch([[_NOTE], [None], [None], [None], [note]], schema=_CHUNK_SCHEMA)
+def note_in(schema: pa.Schema, note: str) -> pa.RecordBatch:
+    """A note among chunks or blocks."""
+    return pa.RecordBatch.from_pylist([{schema.names[0]: _NOTE, "note": note}], schema)
 
 
 def notes_of(batch: pa.RecordBatch) -> list[str]:
@@ -222,46 +190,35 @@ def send_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 Batches = Iterator[pa.RecordBatch]
-Found = Iterator[Rows | str]
+Found = Iterator[PlacedRows | str]
 """Rows, and notes among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparkTask:
-    """What all tasks must know. It goes to the workers, which see the rows too.
-
-    ``names`` are those of the columns in the batches that come.
-    """
-
-    counting: Counting
-    names: tuple[str, ...]
-
-    @property
-    def record(self) -> np.dtype[Any]:
-        """How the cells of one row are packed."""
-        kinds = (np.min_scalar_type(attribute.size - 1) for attribute in self.counting.attributes)
-        return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
+def record_of(encoding: RowEncoding) -> np.dtype[Any]:
+    """How the cells of one row are packed."""
+    kinds = (np.min_scalar_type(attribute.size - 1) for attribute in encoding.attributes)
+    return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
 
 
-def encoded_chunks(task: SparkTask, batches: Batches) -> Batches:
+def encoded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
     """The rows of a partition into chunks of those that no rule drops, each of one place where there is a unit."""
-    return _as_chunks(_encoded(task, batches), task)
+    return _as_chunks(_encoded(encoding, batches), encoding)
 
 
-def bounded_chunks(task: SparkTask, batches: Batches) -> Batches:
+def bounded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
     """Chunks of whole places, in the order of places, into chunks with at most so many rows of each unit."""
-    return _as_chunks(_bounded(task, batches), task)
+    return _as_chunks(_bounded(encoding, batches), encoding)
 
 
-def counted_rows(task: SparkTask, tables: Sequence[Product], batches: Batches) -> Batches:
+def counted_rows(encoding: RowEncoding, tables: Sequence[Product], batches: Batches) -> Batches:
     """The rows of a partition into blocks of counts, where the schema has no unit."""
-    return _told(_counted(_encoded(task, batches), task, tables), block_note)
+    return _told(_counted(_encoded(encoding, batches), encoding, tables), _BLOCK_SCHEMA)
 
 
-def counted_chunks(task: SparkTask, tables: Sequence[Product], batches: Batches, *, bounded: bool) -> Batches:
+def counted_chunks(encoding: RowEncoding, tables: Sequence[Product], batches: Batches, *, bounded: bool) -> Batches:
     """Chunks into blocks of counts; where they are not bounded yet, that comes first."""
-    read = _unpacked(task, batches) if bounded else _bounded(task, batches)
-    return _told(_counted(read, task, tables), block_note)
+    read = _unpacked(encoding, batches) if bounded else _bounded(encoding, batches)
+    return _told(_counted(read, encoding, tables), _BLOCK_SCHEMA)
 
 
 def added_blocks(batches: Batches) -> Batches:
@@ -274,7 +231,7 @@ def added_blocks(batches: Batches) -> Batches:
             if counts.is_valid:
                 part = np.frombuffer(counts.as_buffer(), np.int64)
                 sums[number] = sums[number] + part if number in sums else part.copy()
-    yield from map(block_note, notes)
+    yield from (note_in(_BLOCK_SCHEMA, note) for note in notes)
     yield from (block(number, counts) for number, counts in sums.items())
 
 
@@ -301,65 +258,58 @@ def _numbers_note(seen: Sequence[NumbersSeen]) -> str:
     return json.dumps({"numbers": [[s.point, s.comma, sorted(s.unclear), sorted(s.groups)] for s in seen]})
 
 
-def _told(made: Batches, note: Callable[[str], pa.RecordBatch]) -> Batches:
+def _told(made: Batches, schema: pa.Schema) -> Batches:
     """What is made; an error becomes a note and its end."""
     try:
         yield from made
     except CrosstallyError as error:
         kind = "outside" if isinstance(error, OutsideValueError) else "problem"
-        yield note(json.dumps({kind: str(error)}))
+        yield note_in(schema, json.dumps({kind: str(error)}))
     except Exception as error:  # noqa: BLE001 (it may quote rows, and Spark would log it)
-        yield note(json.dumps({"problem": f"cannot count the DataFrame: a task failed ({type(error).__name__})"}))
+        yield note_in(
+            schema, json.dumps({"problem": f"cannot count the DataFrame: a task failed ({type(error).__name__})"})
+        )
 
 
-def _as_chunks(found: Found, task: SparkTask) -> Batches:
+def _as_chunks(found: Found, encoding: RowEncoding) -> Batches:
     some = (each for each in found if isinstance(each, str) or each.size)
-    made = (chunk_note(each) if isinstance(each, str) else chunks(each, task.record) for each in some)
-    return _told(made, chunk_note)
+    made = (
+        note_in(_CHUNK_SCHEMA, each) if isinstance(each, str) else chunks(each, record_of(encoding)) for each in some
+    )
+    return _told(made, _CHUNK_SCHEMA)
 
 
 # Rows
 
 
-def _encoded(task: SparkTask, batches: Batches) -> Found:
+def _encoded(encoding: RowEncoding, batches: Batches) -> Found:
     """The rows that no rule drops and, where there are units, whose unit is known; at the end how numbers look."""
-    numbers = task.counting.columns.numbers(task.counting.reading, refuse_unclear=task.counting.refuse_unclear)
-    encoders = [task.counting.columns.encoder(attribute) for attribute in task.counting.attributes]
-    has_unit = task.counting.columns.schema.unit is not None
+    numbers, encoders = encoding.scan().numbers(), encoding.encoders()
     for batch in batches:
-        named = in_utc(batch).rename_columns(list(task.names))
+        named = in_utc(batch).rename_columns(encoding.columns)
         plain = guarded("the DataFrame", partial(numbers.plain, named))
-        for start in range(0, plain.num_rows, task.counting.batch_rows):
-            part = plain.slice(start, task.counting.batch_rows)
-            kept, cells = cells_of(part, encoders)
-            yield _kept(Rows(part.num_rows, cells, ids=task.counting.columns.ids(part) if has_unit else None), kept)
+        for start in range(0, plain.num_rows, encoding.batch_rows):
+            rows = encoding.coded(plain.slice(start, encoding.batch_rows), encoders)
+            if rows.ids is not None and rows.ids.null_count:
+                rows = rows.where(rows.ids.is_valid().to_numpy(zero_copy_only=False))
+            yield PlacedRows(rows.size, rows.codes, ids=rows.ids)
     if any(seen != NumbersSeen() for seen in numbers.seen.values()):
         yield _numbers_note([*numbers.seen.values()])
 
 
-def _kept(rows: Rows, kept: NDArray[np.bool_] | None) -> Rows:
-    ids = rows.ids
-    if ids is not None and ids.null_count:
-        known = ids.is_valid().to_numpy(zero_copy_only=False)
-        kept = known if kept is None else kept & known
-    if kept is None:
-        return rows
-    chosen = None if ids is None else ids.filter(pa.array(kept))
-    return Rows(int(kept.sum()), [codes[kept] for codes in rows.cells], ids=chosen)
-
-
-def _unpacked(task: SparkTask, batches: Batches) -> Found:
+def _unpacked(encoding: RowEncoding, batches: Batches) -> Found:
     for batch in batches:
         yield from notes_of(batch)
-        rows = unpacked(batch, task.record)
-        for start in range(0, rows.size, task.counting.batch_rows):
-            cells = [codes[start : start + task.counting.batch_rows] for codes in rows.cells]
-            yield Rows(min(task.counting.batch_rows, rows.size - start), cells, places=() if start else rows.places)
+        rows = unpacked(batch, record_of(encoding))
+        for start in range(0, rows.size, encoding.batch_rows):
+            codes = [column[start : start + encoding.batch_rows] for column in rows.codes]
+            size = min(encoding.batch_rows, rows.size - start)
+            yield PlacedRows(size, codes, places=() if start else rows.places)
 
 
-def _bounded(task: SparkTask, batches: Batches) -> Found:
+def _bounded(encoding: RowEncoding, batches: Batches) -> Found:
     """Of each unit at most so many rows. All chunks of a place must come, one after another."""
-    unit = task.counting.columns.schema.unit
+    unit = encoding.schema.unit
     assert unit is not None
     notes: list[str] = []
 
@@ -371,11 +321,10 @@ def _bounded(task: SparkTask, batches: Batches) -> Found:
     for place, chunks_there in groupby(parts(), key=lambda part: part[0]):
         bound = Bound(unit)
         for _, chunk in chunks_there:
-            rows = unpacked(chunk, task.record)
-            bound.add(rows.ids, None, rows.cells)
+            bound.add(unpacked(chunk, record_of(encoding)))
         places = [place]
-        for size, cells in bound.kept(task.counting.batch_rows):
-            yield Rows(size, cells, places=places)
+        for rows in bound.kept(encoding.batch_rows):
+            yield PlacedRows(rows.size, rows.codes, places=places)
             places = []
     yield from notes
 
@@ -383,16 +332,16 @@ def _bounded(task: SparkTask, batches: Batches) -> Found:
 # Counts
 
 
-def _counted(found: Found, task: SparkTask, tables: Sequence[Product]) -> Batches:
+def _counted(found: Found, encoding: RowEncoding, tables: Sequence[Product]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
-    schema, names = task.counting.columns.schema.public(), [attribute.name for attribute in task.counting.attributes]
-    tally = Tally(schema, tables, task.counting.batch_rows)
+    schema, names = encoding.schema.public(), [attribute.name for attribute in encoding.attributes]
+    tally = Tally(schema, tables, encoding.batch_rows)
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
     for each in found:
         if isinstance(each, str):
-            yield block_note(each)
+            yield note_in(_BLOCK_SCHEMA, each)
             continue
-        tally.add(each.size, dict(zip(names, each.cells, strict=True)))
+        tally.add(each.size, dict(zip(names, each.codes, strict=True)))
         np.add.at(begun, np.array(each.places, np.int64), 1)
     counts = np.concatenate([*(table.counts.ravel() for table in tally.tables()), begun])
     for number, start in enumerate(range(0, len(counts), BLOCK_CELLS)):

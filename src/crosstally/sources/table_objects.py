@@ -13,9 +13,6 @@ from crosstally.sources.guard import guarded
 from crosstally.sources.one_select import CheckedQuery, checked_query
 from crosstally.sources.source import AnyUnit, RowStream, Scan, Source, chosen_columns
 
-__all__ = ["TableRows", "check_spark_plan", "is_table"]
-
-
 # Tables that are queries: whether each of their rows comes of one row, as far as their plans say. What is asked of a
 # query to a database is asked of a Spark DataFrame's analysed plan, of a Polars LazyFrame's plan before it is
 # optimized, and of the SQL of a DuckDB relation. Each part must be among those that look at one row alone. A table in

@@ -7,36 +7,186 @@ person's row cannot change how another's is read. Where the rows do not fit, not
 from __future__ import annotations
 
 import atexit
+import codecs
 import contextlib
 import csv
 import io
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from crosstally.errors import SourceError
-from crosstally.sources.encodings import (
-    BLOCK_BYTES,
-    GUESS,
-    Utf8Stream,
-    decoded_head,
-    encoding_of,
-    open_bytes,
-    read_head,
-)
 from crosstally.sources.guard import NOT_UTF8, how_to_say
 from crosstally.sources.reading_options import Reading
+from crosstally.sources.source import OpenedFile
 
-__all__ = ["DELIMITERS", "after_lines", "format_of", "open_text"]
+# A file as a stream of UTF-8, whatever it is encoded in.
+
+
+BLOCK_BYTES = 4 << 20
+"""How much of a file is read at once; no row may be longer."""
+_HEAD_BYTES = 256 << 10  # how much of a file is looked at for its names
+_LINE_FEED = 10  # the byte that ends a line in UTF-8 and in ASCII
+GUESS = "cp1252"
+"""What text is taken for that is not UTF-8: of the encodings with one byte for a letter the most common by far."""
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+"""How a text file may be packed, by the end of its name."""
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark begins alike
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def open_bytes(path: Path, file: Any = None) -> Any:
+    """The bytes of a file, decompressed; read from the file given, if it is open already."""
+    packed = COMPRESSIONS.get(path.suffix.lower())
+    return pa.input_stream(str(path) if file is None else file, compression=packed)
+
+
+def read_head(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, decompressed, and whether they are all there are."""
+    head = b""
+    with open_bytes(path) as stream:
+        while len(head) < _HEAD_BYTES:
+            block = stream.read(_HEAD_BYTES - len(head))
+            if not block:
+                return head, True
+            head += block
+    return head, False
+
+
+def encoding_of(head: bytes, given: str | None) -> tuple[str | None, int]:
+    """The encoding that a file's first bytes or its reader say, if any, and the size of its byte order mark.
+
+    UTF-16 without a mark shows in its first character, which is one of ASCII as a rule.
+    """
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding, len(mark)
+    if given is not None:
+        return {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(given, given), 0
+    first, second = head[:1], head[1:2]
+    if second == b"\0" and first != b"\0":
+        return "utf-16-le", 0
+    return ("utf-16-be", 0) if first == b"\0" and second not in (b"\0", b"") else (None, 0)
+
+
+def decoded_head(head: bytes, encoding: str, mark: int) -> str:
+    """The text of a file's first bytes, without a mark and a character that their end cuts in two."""
+    return codecs.getincrementaldecoder(encoding)("replace").decode(head[mark:])
+
+
+def is_utf8(path: Path) -> tuple[bool, bool]:
+    """Whether all of a file is UTF-8, and whether all of it is ASCII."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_ascii = True
+    with open_bytes(path) as stream:
+        while block := stream.read(BLOCK_BYTES):
+            is_ascii &= block.isascii()
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                return False, False
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False, False
+    return True, is_ascii
+
+
+class Utf8Stream(io.RawIOBase):
+    """The bytes of a text file as UTF-8, without a byte order mark, and the number of line feeds that went by."""
+
+    def __init__(self, path: Path, stream: Any, encoding: str, mark: int) -> None:
+        super().__init__()
+        self._path, self._stream, self._encoding = path, stream, encoding
+        self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)()
+        # Text of one byte for each letter can be read in many encodings; that it is UTF-8 is no chance, and shows.
+        is_single = encoding != "utf-8" and not encoding.startswith(("utf", "gb", "big5", "euc", "shift", "iso2022"))
+        self._other: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")() if is_single else None
+        self._is_ascii = True
+        self._stream.read(mark)
+        self._rest = b""
+        self._is_at_end = False
+        self._ends_in_feed = True
+        self.feeds = 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def read(self, size: int = -1) -> Any:
+        """At most so many bytes, none at the end; in Arrow's own memory where nothing needs to be recoded."""
+        size = BLOCK_BYTES if size < 0 else size
+        found = self._stream.read_buffer(size) if self._decoder is None else self._next_recoded(size)
+        bytes_of_block = np.frombuffer(found, np.uint8)
+        self.feeds += int(np.count_nonzero(bytes_of_block == _LINE_FEED))  # several times faster than bytes.count
+        if len(bytes_of_block):
+            self._ends_in_feed = bytes_of_block[-1] == _LINE_FEED
+        return found
+
+    def readinto(self, buffer: Any) -> int:
+        """The same, into a buffer."""
+        found = memoryview(self.read(len(buffer))).cast("B")  # Arrow says its bytes have signs
+        buffer[: len(found)] = found
+        return len(found)
+
+    def _next_recoded(self, size: int) -> bytes:
+        # All that was asked for: Arrow takes a few bytes without a line feed for a row that is longer than a block.
+        while len(self._rest) < size and not self._is_at_end:
+            block = self._stream.read(size)
+            self._is_at_end = not block
+            self._try_utf8(block)
+            self._rest += self._recoded(block)
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+    @property
+    def lines(self) -> int:
+        """How many lines went by, the last one with or without a line feed."""
+        return self.feeds + (not self._ends_in_feed)
+
+    def check_encoding(self) -> None:
+        """Raise when all went by, and it was UTF-8 though another encoding was said."""
+        if self._other is not None and not self._is_ascii:
+            raise SourceError(
+                f"cannot read {str(self._path)!r}: it is UTF-8 text and not {self._encoding}; leave the encoding "
+                f"out, or say {how_to_say('encoding', 'utf-8')}"
+            )
+
+    def _try_utf8(self, block: bytes) -> None:
+        if self._other is None:
+            return
+        self._is_ascii &= block.isascii()
+        is_utf8 = False
+        with contextlib.suppress(UnicodeError):
+            self._other.decode(block, final=not block)
+            is_utf8 = True
+        if not is_utf8:
+            self._other = None
+
+    def _recoded(self, block: bytes) -> bytes:
+        assert self._decoder is not None
+        text = None
+        with contextlib.suppress(UnicodeError):  # it quotes the bytes: what is raised below has no context
+            text = self._decoder.decode(block, final=not block)
+        if text is None:
+            raise SourceError(
+                f"cannot read {str(self._path)!r}: it is not {self._encoding} text; say {how_to_say('encoding')}"
+            )
+        return text.encode()
 
 
 # Arrow's reader of text rows, stopped before whatever ended the reading goes on. Arrow reads ahead in threads of its
@@ -159,9 +309,7 @@ def _first_row(lines: Iterable[str], delimiter: str, quote: str) -> list[str]:
     return next(filter(None, _rows(lines, delimiter, quote)), [])
 
 
-def open_text(
-    path: Path, reading: Reading, needed: Sequence[str] | None
-) -> tuple[list[str], Callable[[Sequence[str]], Iterator[tuple[pa.RecordBatch, int]]]]:
+def open_text(path: Path, reading: Reading, needed: Sequence[str] | None) -> OpenedFile:
     """The names of a text file's columns, and a function that reads some of them."""
     form = format_of(path, reading, needed)
     return list(form.names), lambda chosen: _read(path, form, chosen) if form.has_rows else iter(())
@@ -174,16 +322,35 @@ def format_of(path: Path, reading: Reading, needed: Sequence[str] | None) -> Tex
     """How a file is written, by what is said and by its first lines; the needed names are looked for in them."""
     head, is_all = read_head(path)
     encoding, mark = encoding_of(head, reading.encoding)
-    form = partial(_format, path, head, reading, needed, is_all=is_all)
-    if encoding is not None:
-        return form(encoding=encoding, mark=mark)
-    if _is_utf8(_line_of_names(head, reading.header)):
-        return form(encoding="utf-8", mark=0)
-    guessed = form(encoding=GUESS, mark=0)
+    is_guess = encoding is None and not _is_utf8(_line_of_names(head, reading.header))
+    encoding = encoding or (GUESS if is_guess else "utf-8")
+    text = decoded_head(head, encoding, mark)
+    hint = _SEP_LINE.match(text)
+    skipped = (hint is not None) + max((reading.header or 1) - 1, 0)
+    text = after_lines(text, skipped)
+    quote = '"' if reading.quote is None else reading.quote
+    delimiter = reading.delimiter or (hint.group(1) if hint else None)
+    if delimiter is None:
+        delimiter = _delimiter(path, text, quote, needed)
+    lines = io.StringIO(text, newline="")
+    first = _first_row(lines, delimiter, quote)
+    if not first:
+        raise SourceError(f"cannot read {str(path)!r}: it is empty, without even a header")
+    has_names = reading.header != 0
+    names = first if has_names else [f"column_{place}" for place in range(1, len(first) + 1)]
     accented = {name for name in needed or () if not name.isascii()}
-    if not accented or not accented <= set(guessed.names):  # names that must be there show that the guess is right
+    if is_guess and not (accented and accented <= set(names)):  # names that must be there show that the guess is right
         raise SourceError(f"cannot read {str(path)!r}: {NOT_UTF8}")
-    return guessed
+    return TextFormat(
+        names=tuple(names),
+        delimiter=delimiter,
+        quote=quote,
+        encoding=encoding,
+        mark=mark,
+        skipped=skipped,
+        has_names=has_names,
+        has_rows=not has_names or not is_all or bool(lines.read().strip("\r\n")),
+    )
 
 
 def _line_of_names(head: bytes, header: int | None) -> bytes:
@@ -200,43 +367,6 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _format(
-    path: Path,
-    head: bytes,
-    reading: Reading,
-    needed: Sequence[str] | None,
-    *,
-    is_all: bool,
-    encoding: str,
-    mark: int,
-) -> TextFormat:
-    text = decoded_head(head, encoding, mark)
-    hint = _SEP_LINE.match(text)
-    skipped = (hint is not None) + max((reading.header or 1) - 1, 0)
-    text = after_lines(text, skipped)
-    quote = '"' if reading.quote is None else reading.quote
-    delimiter = reading.delimiter or (hint.group(1) if hint else None)
-    if delimiter is None:
-        delimiter = _delimiter(path, text, quote, needed)
-    lines = io.StringIO(text, newline="")
-    first = _first_row(lines, delimiter, quote)
-    if not first:
-        raise SourceError(f"cannot read {str(path)!r}: it is empty, without even a header")
-    has_names = reading.header != 0
-    has_rows = not has_names or not is_all or bool(lines.read().strip("\r\n"))
-    names = first if has_names else [f"column_{place}" for place in range(1, len(first) + 1)]
-    return TextFormat(
-        names=tuple(names),
-        delimiter=delimiter,
-        quote=quote,
-        encoding=encoding,
-        mark=mark,
-        skipped=skipped,
-        has_names=has_names,
-        has_rows=has_rows,
-    )
 
 
 def after_lines(text: str, number: int) -> str:

@@ -33,8 +33,6 @@ from crosstally.sql.select_statement import (
 )
 from crosstally.typing import Floats
 
-__all__ = ["answered"]
-
 _DEEPEST = 50  # nested brackets and operators
 _MOST_DIGITS = 15  # of ROUND: a double has no more
 _WHOLE = ("INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT")

@@ -23,14 +23,6 @@ from crosstally.query.question import Part, Question
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = [
-    "DIGITS",
-    "NULL",
-    "GroupBy",
-    "SqlNumbers",
-    "Tables",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SqlNumbers:

@@ -25,21 +25,6 @@ from crosstally.schema import Schema
 from crosstally.schema.attribute import MISSING, Outside
 from crosstally.sql_trees import in_words, known_trees, not_understood
 
-__all__ = [
-    "Select",
-    "branches_of_case",
-    "case_name",
-    "condition_of_sql",
-    "constant",
-    "exp",
-    "labels_in_case",
-    "not_missing",
-    "read_statement",
-    "refused",
-    "refused_window",
-]
-
-
 sqlglot: Any = optional("sqlglot", extra="sql")
 exp: Any = sqlglot.exp  # the classes of its trees
 

@@ -16,8 +16,6 @@ from crosstally.schema import Schema
 from crosstally.sql.group_by import Tables
 from crosstally.text_table import aligned
 
-__all__ = ["SqlAnswer", "answer_sql"]
-
 _SHOWN_ROWS = 10  # rows at the prompt, where nothing is longer than twelve lines
 
 

@@ -2,7 +2,8 @@
 
 from crosstally.designs import covering_design
 from crosstally.errors import PlanError, did_you_mean
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import Cells, Contrast
 from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.clustered import GreedyMerge

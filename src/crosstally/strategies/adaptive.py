@@ -27,8 +27,8 @@ import numpy as np
 
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule
-from crosstally.plans.request import part_of
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.residuals import Estimate, combine
@@ -39,17 +39,13 @@ from crosstally.strategies.strategy import (
     Strategy,
     Task,
     check_rounds,
-    choosing,
     following,
     just_chosen,
     least_noise,
-    next_budget,
-    requests_with_shares,
+    next_task,
     shares_of_rounds,
 )
 from crosstally.workload import Workload
-
-__all__ = ["Adaptive"]
 
 RULE_VERSION = 1
 """What ``next`` does with its parameters and what was measured. Approved plans rest on it."""
@@ -82,15 +78,11 @@ class Adaptive(Strategy):
 
     rounds: int | None = None
     name: ClassVar[str] = "adaptive"
+    weighs: ClassVar[bool] = False  # by its own: those of the plan's workload, which every stage can read
 
     def __post_init__(self) -> None:
         if self.rounds is not None:
             check_rounds(self.rounds)
-
-    @property
-    def weighs(self) -> bool:
-        """Its weights are those of the plan's workload, which every stage can read."""
-        return False
 
     def planned(self, task: Task) -> Plan:
         """The one-way tables, each with as much of the budget as a round; then two rules for each round."""
@@ -101,18 +93,16 @@ class Adaptive(Strategy):
         first = Fraction(len(names), len(names) + rounds)
         shares = shares_of_rounds(rounds, 1 - first, choosing_share=CHOOSING_SHARE)
         rules = (Rule(self.name, RULE_VERSION, parameters={"rounds": rounds}, share=share) for share in shares)
-        own, queries = part_of(task.budget, first), [Cells((name,)) for name in names]
-        ones = requests_with_shares(queries, [1.0] * len(names), task.schema, own, task.neighbours)
+        ones = task.part(first).requests([Cells((name,)) for name in names])
         return task.planned(self.name, ones, later=tuple(rules))
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
         """A choice by the estimate so far; after a choice, the table chosen."""
-        own, table, combined = next_budget(plan), just_chosen(seen), combine(plan.schema, seen)
+        task, table, combined = next_task(plan), just_chosen(seen), combine(plan.schema, seen)
         if table is None:
-            choice = _choice(plan, combined, own)
-            return following(plan, choosing(choice, plan.schema, own, plan.neighbours))
-        query = Contrast(table) if _contrasts(combined, [table], own)[0] else Cells(table)
-        return following(plan, requests_with_shares([query], [1.0], plan.schema, own, plan.neighbours))
+            return following(plan, task.requests([_choice(plan, combined, task.budget)]))
+        query = Contrast(table) if _contrasts(combined, [table], task.budget)[0] else Cells(table)
+        return following(plan, task.requests([query]))
 
 
 def candidates_of(schema: Schema, workload: Workload) -> tuple[tuple[str, ...], ...]:

@@ -7,7 +7,7 @@ error is known beforehand, beside an average count of each plan: merging values 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -20,9 +20,8 @@ from crosstally.strategies.verdicts import ExpectedError, expected_errors, numbe
 from crosstally.workload import Workload
 
 if TYPE_CHECKING:
-    from crosstally.strategies.planner import Comparison
+    from crosstally.strategies.planner import Comparison, Proposal
 
-__all__ = ["Advice", "AdviceKind", "Alternative", "advised", "merged"]
 
 DELTA = Fraction(1, 10**9)
 """The delta that is suggested: below one over the number of people in the largest registers, as it must be, since a
@@ -53,14 +52,13 @@ class AdviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another task: how it differs in words, and as options of the command line where these can say it."""
+    """Another proposal: how it differs in words, and as options of the command line where these can say it."""
 
     kind: AdviceKind
     change: str
     _: KW_ONLY
     schema: Schema
-    asked: Workload | None
-    budget: Budget
+    proposal: Proposal
     options: tuple[str, ...] = ()
 
 
@@ -151,7 +149,7 @@ def _followed(
 
 
 def _alternatives(found: Comparison, largest: ExpectedError) -> Iterator[Alternative]:
-    same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, asked=found.asked, budget=found.budget)
+    same = Alternative(AdviceKind.BUDGET, "", schema=found.chosen.schema, proposal=found.proposal)
     changed = (
         _more_budget(same),
         _with_delta(same, found.currency),
@@ -164,23 +162,24 @@ def _alternatives(found: Comparison, largest: ExpectedError) -> Iterator[Alterna
 
 def _more_budget(same: Alternative) -> Alternative:
     """Twice the budget, in its own currency; a delta stays as it is."""
-    budget = same.budget
+    budget = same.proposal.budget
     if budget.rho is not None:
         more, options = Budget(rho=2 * budget.rho), ("--rho", decimal_text(2 * budget.rho))
     else:
         assert budget.epsilon is not None
         more = Budget(epsilon=2 * budget.epsilon, delta=budget.delta)
         options = ("--epsilon", decimal_text(2 * budget.epsilon))
-    return replace(same, kind=AdviceKind.BUDGET, change=f"spend twice as much, {more}", budget=more, options=options)
+    change, proposal = f"spend twice as much, {more}", replace(same.proposal, budget=more)
+    return replace(same, kind=AdviceKind.BUDGET, change=change, proposal=proposal, options=options)
 
 
 def _with_delta(same: Alternative, currency: str | None) -> Alternative | None:
-    if not same.budget.pure or currency == "epsilon":  # a ledger of pure epsilon cannot pay it
+    budget, text = same.proposal.budget, decimal_text(DELTA)
+    if not budget.pure or currency == "epsilon":  # a ledger of pure epsilon cannot pay it
         return None
-    budget, text = Budget(epsilon=same.budget.epsilon, delta=DELTA), decimal_text(DELTA)
-    return replace(
-        same, kind=AdviceKind.DELTA, change=f"allow a delta of {text}", budget=budget, options=("--delta", text)
-    )
+    proposal = replace(same.proposal, budget=Budget(epsilon=budget.epsilon, delta=DELTA))
+    change = f"allow a delta of {text}"
+    return replace(same, kind=AdviceKind.DELTA, change=change, proposal=proposal, options=("--delta", text))
 
 
 def _fewer_values(same: Alternative, workload: Workload) -> Alternative | None:
@@ -196,9 +195,9 @@ def _fewer_values(same: Alternative, workload: Workload) -> Alternative | None:
     chosen = sorted((name for name in saved if saved[name]), key=lambda name: -saved[name])[:_MOST_MERGED]
     if not chosen:
         return None
-    changed = [merged(each, fewer[each.name]) if each.name in chosen else each for each in schema.attributes]
+    changed = with_merged(schema, {name: fewer[name] for name in chosen})
     sizes = ", ".join(f"{name} ({schema[name].size} into {fewer[name]})" for name in chosen)
-    return replace(same, kind=AdviceKind.VALUES, change=f"merge values of {sizes}", schema=Schema(changed, schema.unit))
+    return replace(same, kind=AdviceKind.VALUES, change=f"merge values of {sizes}", schema=changed)
 
 
 def _merged_size(attribute: Attribute) -> int | None:
@@ -216,7 +215,13 @@ def _values(attribute: Attribute) -> int:
     return len(attribute.values) or len(attribute.edges) - 1
 
 
-def merged(attribute: Attribute, size: int) -> Attribute:
+def with_merged(schema: Schema, sizes: Mapping[str, int]) -> Schema:
+    """The schema with neighbouring values of some attributes together, so that each has this size."""
+    changed = (_merged(each, sizes[each.name]) if each.name in sizes else each for each in schema.attributes)
+    return Schema(tuple(changed), schema.unit)
+
+
+def _merged(attribute: Attribute, size: int) -> Attribute:
     """Neighbouring values together, about as many in each: which ones is the steward's to say, and costs the same."""
     count = _values(attribute)
     kept = max(1, size - (attribute.size - count))
@@ -244,7 +249,7 @@ def _fewer_tables(same: Alternative, workload: Workload, largest: ExpectedError)
     tables = [each for each in workload if len(each[0]) == largest.order]
     if len(tables) < 2:
         return None
-    if same.asked is None or not largest.known:
+    if same.proposal.named is None or not largest.known:
         by_cells = sorted((table for table, _ in tables), key=lambda table: math.prod(same.schema.sizes(table)))
         named = Workload([by_cells[len(by_cells) // 2]], along=workload.along)
         change = f"name the tables you need; {' by '.join(named.tables[0])} alone, for one"
@@ -253,7 +258,8 @@ def _fewer_tables(same: Alternative, workload: Workload, largest: ExpectedError)
         named = Workload([table for table, _ in half], [weight for _, weight in half], workload.along)
         count = f"{number_in_words(len(half))} of the {number_in_words(len(tables))}"
         change = f"name fewer tables; {count}, for example"
-    return replace(same, kind=AdviceKind.TABLES, change=change, asked=named, options=_table_options(named))
+    proposal = replace(same.proposal, named=named)
+    return replace(same, kind=AdviceKind.TABLES, change=change, proposal=proposal, options=_table_options(named))
 
 
 def _half(tables: Sequence[tuple[tuple[str, ...], float]]) -> list[tuple[tuple[str, ...], float]]:

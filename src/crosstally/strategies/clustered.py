@@ -6,7 +6,6 @@ Groups of strategy queries that can share one budget (ICDE 2013, section III-A, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -21,16 +20,6 @@ from crosstally.residuals.variances import closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.workload import Workload
-
-__all__ = [
-    "Cluster",
-    "GreedyMerge",
-    "Grouping",
-    "clusters",
-    "greedy_groups",
-    "has_grouping_property",
-    "is_consistent",
-]
 
 _SAME = 1e-9  # entries that differ by less are equal: rounding of the products that matrices are made by
 
@@ -134,12 +123,7 @@ class GreedyMerge(StrategyWithOptions):
 
     budgets: Literal["uniform", "optimal"] = "optimal"
     family: ClassVar[str] = "clustered"
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
-
-    @property
-    def weighs(self) -> bool:
-        """It measures what was named, and nothing below."""
-        return False
+    weighs: ClassVar[bool] = False
 
     def planned(self, task: Task) -> Plan:
         """A request for each cluster."""

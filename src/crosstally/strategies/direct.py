@@ -8,7 +8,6 @@ Flat: one table over all attributes (PriView section 3.1).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -16,8 +15,6 @@ from crosstally.errors import TooManyCellsError
 from crosstally.plans.plan import Plan
 from crosstally.query.queries import MAX_CELLS
 from crosstally.strategies.strategy import Strategy, StrategyWithOptions, Task
-
-__all__ = ["Direct", "Flat", "Uniform"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +26,11 @@ class Flat(Strategy):
 
     max_cells: int = 500_000
     name: ClassVar[str] = "flat"
+    weighs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_cells <= MAX_CELLS:
             raise TooManyCellsError(f"max_cells must be from 1 to {MAX_CELLS:,}, got {self.max_cells:,}")
-
-    @property
-    def weighs(self) -> bool:
-        """Its plan depends on the tables, not on their weights."""
-        return False
 
     def planned(self, task: Task) -> Plan:
         """One request for all cells."""
@@ -71,12 +64,7 @@ class Direct(StrategyWithOptions):
 
     budgets: Literal["uniform", "optimal"] = "optimal"
     family: ClassVar[str] = "direct"
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {"budgets": ("uniform", "optimal")}
-
-    @property
-    def weighs(self) -> bool:
-        """It measures what was named, and nothing below."""
-        return False
+    weighs: ClassVar[bool] = False
 
     def planned(self, task: Task) -> Plan:
         """A request for each table."""
@@ -90,11 +78,7 @@ class Uniform(Strategy):
     """Spread a public number of rows evenly over all cells; nothing is read and nothing is spent."""
 
     name: ClassVar[str] = "uniform"
-
-    @property
-    def weighs(self) -> bool:
-        """Its plan depends on the tables, not on their weights."""
-        return False
+    weighs: ClassVar[bool] = False
 
     def planned(self, task: Task) -> Plan:
         """No requests."""

@@ -24,10 +24,9 @@ from crosstally.query.operators import contrast_variance
 from crosstally.query.queries import Cells, Contrast, Product
 from crosstally.residuals.variances import Closure, closure_of
 from crosstally.schema import Attribute, Schema
+from crosstally.strategies.residual import alike
 from crosstally.strategies.strategy import StrategyWithOptions, Task, least_noise, with_less_noise
 from crosstally.workload import Workload
-
-__all__ = ["Fourier", "bit_schema", "bit_table", "bit_workload", "closure", "rows_as_bits"]
 
 # Limits time and memory: each residual is a request of the plan. Larger workloads are refused.
 MAX_RESIDUALS = 2_000_000
@@ -55,11 +54,6 @@ class Fourier(StrategyWithOptions):
     budgets: Literal["uniform", "optimal"] = "optimal"
     sensitivity: Literal["exact", "paper"] = "exact"
     family: ClassVar[str] = "fourier"
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "encoding": ("residual", "bits"),
-        "budgets": ("uniform", "optimal"),
-        "sensitivity": ("exact", "paper"),
-    }
 
     def planned(self, task: Task) -> Plan:
         """A request for each residual, the total among them."""
@@ -123,11 +117,8 @@ class _Kind:
 def _kinds(shared: Closure, neighbours: Neighbours, *, pure: bool, moved: Sensitivity | None) -> list[_Kind]:
     schema, out = shared.schema, []
     for places, positions in shared.members:
-        _, labels = np.unique(shared.sizes[positions], axis=0, return_inverse=True)
-        for label in np.unique(labels):
-            rows = np.flatnonzero(labels == label)
-            names = tuple(schema.names[i] for i in positions[rows[0]])
-            query, factor = _residual(names, schema, neighbours, pure=pure)
+        for rows, contrast in alike(shared, positions):
+            query, factor = _residual(contrast.attributes, schema, neighbours, pure=pure)
             least = moved or query.sensitivity(schema, neighbours)
             out.append(_Kind(query, least, factor=factor, places=places[rows], positions=positions[rows]))
     return out

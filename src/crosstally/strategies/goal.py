@@ -27,7 +27,7 @@ from crosstally.budget import Objective
 from crosstally.measurements import public_variance
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import RequestGroup
-from crosstally.query.along import AskedAlong
+from crosstally.query.along import AskedAlong, asked_along
 from crosstally.query.ways import full_part
 from crosstally.residuals.axes import Axes, linear_axes
 from crosstally.residuals.mixed import MixedAxes
@@ -35,17 +35,6 @@ from crosstally.residuals.variances import Closure, MeasuredAlike, Variances, cl
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 from crosstally.workload import Workload
-
-__all__ = [
-    "Goal",
-    "Plan",
-    "goal_of",
-    "known_variances",
-    "measured_variances",
-    "public_precision",
-    "public_tables",
-    "weighing_tables",
-]
 
 ORDERS = 4
 """Without named tables, tables of up to four attributes count. Interactions of more are too small to measure: on six
@@ -224,24 +213,14 @@ def public_precision(closure: Closure) -> Floats:
     return Variances(closure, public_tables(closure.schema)).precisions
 
 
-def measured_variances(plan: Plan, closure: Closure) -> Variances:
-    """The variances of the sets and tables of a closure, as a plan's own stage measures them."""
-    return _forecast(plan).variances(closure, {}, public=False)
-
-
-def known_variances(plan: Plan, closure: Closure) -> Variances:
-    """The variances of the sets and tables of a closure, as a plan's own stage and public counts tell them.
+def known_variances(plan: Plan, closure: Closure, *, public: bool = True) -> Variances:
+    """The variances of the sets and tables of a closure, as a plan's own stage tells them, and public counts if asked.
 
     Where an attribute is measured by a matrix, public counts are left out: errors are then at most these.
     """
-    return _forecast(plan).variances(closure, {}, public=True)
-
-
-def _forecast(plan: Plan) -> _Forecast:
-    """That of a plan, which is kept with it."""
-    found = plan.forecast
+    found = plan.forecast  # it is kept with the plan
     assert isinstance(found, _Forecast)
-    return found
+    return found.variances(closure, {}, public=public)
 
 
 def _in_full(group: RequestGroup, schema: Schema) -> MeasuredAlike:
@@ -273,15 +252,19 @@ class _Forecast:
     @cached_property
     def _mixed(self) -> MixedAxes | None:
         plan = self._plan
-        return MixedAxes.of(
-            plan.schema, [(each.query, each.noise.variance) for each in plan.requests] if plan.mixed else []
-        )
+        measured = [(each.query, each.noise.variance) for each in plan.requests]
+        return MixedAxes(plan.schema, measured) if plan.mixed else None
 
     @cached_property
     def _asked(self) -> NDArray[np.float64]:
         """The mean variance of what is asked of each table of the workload."""
+        return self.variances(self._closure, self._along, public=True).of_tables
+
+    @cached_property
+    def _along(self) -> Mapping[str, AskedAlong]:
+        """What is asked along each attribute whose cells are not asked."""
         plan = self._plan
-        return self.variances(self._closure, plan.workload.asked(plan.schema), public=True).of_tables
+        return {name: asked_along(asked, plan.schema[name].size) for name, asked in plan.workload.along}
 
     @property
     def _closure(self) -> Closure:
@@ -314,8 +297,7 @@ class _Forecast:
         return goal.score(goal.errors_of(self.variances(goal.closure, {}, public=True)))
 
     def _root_mean(self, weights: Floats) -> float:
-        schema = self._plan.schema
-        shares = weights * self._closure.cells(Axes.of(schema, None, self._plan.workload.asked(schema)))
+        shares = weights * self._closure.cells(Axes.of(self._plan.schema, None, self._along))
         return math.sqrt(float(shares @ self._asked / shares.sum()))
 
 

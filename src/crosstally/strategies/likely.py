@@ -38,14 +38,6 @@ from crosstally.strategies.goal import Goal, goal_of, known_variances
 from crosstally.strategies.view_shares import Belief
 from crosstally.typing import Floats
 
-__all__ = [
-    "cell_errors",
-    "likely_of_one_stage",
-    "likely_range",
-    "predicted_tables",
-    "skewed_shares",
-]
-
 SKEWS = (1.0, 3.0)
 """The share of the k-th most frequent value is taken to be as 1 / k^a. Over the 36 attributes of FARS (16 columns) and
 ACS, the a with the same sum of squared shares has the quartiles 1.2 and 3.4: here they are in whole numbers."""

@@ -21,15 +21,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from crosstally.plans.plan import Plan
-from crosstally.query.along import Rows, asked_along
+from crosstally.query.along import asked_along
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.residuals.axes import Axes
 from crosstally.residuals.variances import Closure, closure_of
 from crosstally.strategies.matrices import MatrixAlong, gaussian_matrices, laplace_matrices
-from crosstally.strategies.strategy import StrategyWithOptions, Task, requests_with_shares
+from crosstally.strategies.strategy import StrategyWithOptions, Task
 from crosstally.typing import Floats
-
-__all__ = ["LinearStrategies"]
+from crosstally.workload import Rows
 
 Kind = Literal["optimal", "hierarchy", "wavelet", "prefixes", "cells"]
 _SWEEPS = 2  # over the attributes, choosing a matrix for each: the second changes next to nothing
@@ -46,9 +45,6 @@ class LinearStrategies(StrategyWithOptions):
 
     along: Kind = "optimal"
     family: ClassVar[str] = "linear"
-    options: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "along": ("optimal", "hierarchy", "wavelet", "prefixes", "cells")
-    }
 
     def planned(self, task: Task) -> Plan:
         """A request for each attribute set inside the workload's tables, or with Laplace noise for each table."""
@@ -60,8 +56,7 @@ class LinearStrategies(StrategyWithOptions):
             if any(name in table for table in task.workload.tables)
         }
         queries, shares = (_tables if task.budget.pure else _sets)(task, choices)
-        requests = requests_with_shares(queries, shares, task.schema, task.budget, task.neighbours)
-        return task.planned(self.name, requests)
+        return task.asking(self.name, queries, shares)
 
 
 @lru_cache(maxsize=32)

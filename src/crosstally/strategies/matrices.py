@@ -35,21 +35,6 @@ from crosstally.residuals.axes import LinearAxis
 from crosstally.strategies.recovery import plan_matrix
 from crosstally.typing import Floats
 
-__all__ = [
-    "MAX_ENTRIES",
-    "MatrixAlong",
-    "best_gram",
-    "fourier",
-    "gaussian_matrices",
-    "hierarchy",
-    "identity",
-    "laplace_matrices",
-    "marginals",
-    "named_matrix",
-    "sketch",
-    "wavelet",
-]
-
 MAX_ENTRIES = 2**24  # limits memory: 128 MB of doubles. Larger strategies are made of tables, without a matrix
 
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Request, Rule, known_total
-from crosstally.plans.request import part_of
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
@@ -35,18 +35,15 @@ from crosstally.strategies.strategy import (
     Strategy,
     Task,
     check_rounds,
-    choosing,
     following,
     just_chosen,
-    next_budget,
-    requests_with_shares,
+    known_total,
+    next_task,
     rows_share_of,
     shares_of_rounds,
 )
 from crosstally.typing import Floats
 from crosstally.workload import Workload
-
-__all__ = ["MWEM", "multiplicative_weights"]
 
 RULE_VERSION = 1
 """What ``next`` does with its parameters and what was measured. Approved plans rest on it."""
@@ -79,17 +76,13 @@ class MWEM(Strategy):
     rows: int | None = None
     replays: int = 0
     name: ClassVar[str] = "mwem"
+    weighs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
         if isinstance(self.replays, bool) or not isinstance(self.replays, int) or not 0 <= self.replays <= MAX_REPLAYS:
             raise PlanError(f"replays must be a whole number from 0 to {MAX_REPLAYS:,}, got {self.replays!r}")
         object.__setattr__(self, "rows_share", rows_share_of(self.rows_share))
-
-    @property
-    def weighs(self) -> bool:
-        """Its plan depends on the tables, not on their weights."""
-        return False
 
     def with_rows(self, rows: int) -> MWEM:
         """The same strategy with an approximate number of rows."""
@@ -105,12 +98,10 @@ class MWEM(Strategy):
         whole = Fraction(1) if self.rows is not None else 1 - self.rows_share
         shares = shares_of_rounds(self.rounds, whole, choosing_share=_HALF)
         if self.rows is None:
-            own = part_of(task.budget, self.rows_share)
-            first: Sequence[Request] = requests_with_shares([Cells(())], [1.0], task.schema, own, task.neighbours)
+            first = task.part(self.rows_share).requests([Cells(())])
         else:
-            own, shares = part_of(task.budget, shares[0]), shares[1:]
             choice = _choice(task.schema, task.workload, [_uniform(task.schema, self.rows)])
-            first = choosing(choice, task.schema, own, task.neighbours)
+            first, shares = task.part(shares[0]).requests([choice]), shares[1:]
         parameters = {"rounds": self.rounds, "rows": self.rows}
         if self.replays:  # plans without replays are the same as before there were any
             parameters["replays"] = self.replays
@@ -119,15 +110,14 @@ class MWEM(Strategy):
 
     def next(self, plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
         """A choice by the weights so far; after a choice, the table chosen."""
-        schema, own, table = plan.schema, next_budget(plan), just_chosen(seen)
+        task, table = next_task(plan), just_chosen(seen)
         if table is not None:
-            return following(plan, requests_with_shares([Cells(table)], [1.0], schema, own, plan.neighbours))
+            return following(plan, task.requests([Cells(table)]))
         rows = known_total(seen) if self.rows is None else self.rows
         if rows is None:
             raise PlanError("mwem chooses tables by the number of rows, which was not measured")
-        weights = multiplicative_weights(schema, seen, rows=rows, replays=self.replays)
-        choice = _choice(schema, plan.workload, weights)
-        return following(plan, choosing(choice, schema, own, plan.neighbours))
+        weights = multiplicative_weights(plan.schema, seen, rows=rows, replays=self.replays)
+        return following(plan, task.requests([_choice(plan.schema, plan.workload, weights)]))
 
 
 def multiplicative_weights(
@@ -156,13 +146,9 @@ def multiplicative_weights(
 def _cells_of(schema: Schema, names: Sequence[str]) -> NDArray[np.intp]:
     """For each cell of the full table the cell of the table over some attributes that it is counted in."""
     sizes = schema.sizes(names)
-    strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
-    found = np.zeros(schema.shape, np.intp)
-    for name, size, stride in zip(names, sizes, strides, strict=True):
-        shape = [1] * found.ndim
-        shape[schema.positions[name]] = size
-        found += (stride * np.arange(size)).reshape(shape)
-    return found.ravel()
+    cells = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort([schema.positions[name] for name in names]))
+    shape = [size if name in names else 1 for name, size in zip(schema.names, schema.shape, strict=True)]
+    return np.broadcast_to(cells.reshape(shape), schema.shape).ravel()
 
 
 def _scaled(logs: Floats, total: float) -> Floats:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.designs import covering_design, covering_views
+from crosstally.designs import covering_design, covering_views, design_if_known
 from crosstally.designs.design import MAX_COVER, MAX_SIZE, best_count
 from crosstally.errors import PlanError
 from crosstally.plans.plan import Plan
@@ -25,10 +25,9 @@ from crosstally.residuals.variances import Closure, closure_of
 from crosstally.schema import Schema
 from crosstally.strategies.clustered import MAX_TABLES, clusters
 from crosstally.strategies.strategy import Strategy, Task
+from crosstally.strategies.view_shares import ViewShares
 from crosstally.strategies.views import cell_limits
 from crosstally.workload import Workload
-
-__all__ = ["TunedViews", "ViewSearch", "best_views"]
 
 _MOST_CELLS = MAX_CELLS // 10  # views do not grow beyond this, so that ten of them still fit a plan
 # Attributes of a view are bits of an int64 whose sign stays free, with one to spare. More are not searched.
@@ -53,15 +52,6 @@ ViewSets = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class TunedViews:
-    """Views as attribute positions, the share of the budget of each, and the objective they reach."""
-
-    views: tuple[tuple[int, ...], ...]
-    shares: tuple[float, ...]
-    objective: float
-
-
-@dataclass(frozen=True, slots=True)
 class ViewSearch(Strategy):
     """Measure the views, and with the budgets, that give the lowest weighted sum of variances found.
 
@@ -77,7 +67,7 @@ class ViewSearch(Strategy):
 
 
 @lru_cache(maxsize=16)
-def best_views(schema: Schema, workload: Workload, exponent: int) -> TunedViews:
+def best_views(schema: Schema, workload: Workload, exponent: int) -> ViewShares:
     """The best views found for a workload in the schema's order. They do not depend on the size of the budget.
 
     Args:
@@ -89,15 +79,15 @@ def best_views(schema: Schema, workload: Workload, exponent: int) -> TunedViews:
         raise PlanError(f"views can be searched for at most {MAX_TABLES:,} tables, got {len(workload):,}")
     problem = _Problem.of(schema, workload, exponent)
     tuned = [problem.tuned(views, _TUNING) for views in _starts(problem, schema, workload)]
-    found = sorted(filter(None, tuned), key=lambda each: each.objective)
+    found = sorted(filter(None, tuned), key=lambda each: each.score)
     if not found:
         raise PlanError(f"no views of at most {MAX_CELLS:,} cells together hold these tables; ask for fewer or smaller")
     searched = [problem.searched(*each) for each in _searches(problem, found)] if problem.fits_masks else []
-    best = min([found[0], *searched], key=lambda each: each.objective)
+    best = min([found[0], *searched], key=lambda each: each.score)
     return problem.pruned(best)
 
 
-def _searches(problem: _Problem, found: Sequence[TunedViews]) -> list[tuple[TunedViews, int, int]]:
+def _searches(problem: _Problem, found: Sequence[ViewShares]) -> list[tuple[ViewShares, int, int]]:
     """Where to start, with which seed and effort: the best, and the one with the most views, which leaves most to do.
 
     Small problems are searched many times. Under Gaussian noise, where the residual plan is better, only once.
@@ -128,7 +118,7 @@ class _Problem:
         used = np.unique(np.concatenate([block.positions.ravel() for block in closure.blocks]))
         return cls(closure, importance / importance.sum(), exponent, used)
 
-    def tuned(self, views: ViewSets, steps: int, shares: Sequence[float] | None = None) -> TunedViews | None:
+    def tuned(self, views: ViewSets, steps: int, shares: Sequence[float] | None = None) -> ViewShares | None:
         """The views with tuned shares; None when they do not hold every set, or are too large."""
         from crosstally.kernels.view_search import tuned_shares
 
@@ -138,9 +128,8 @@ class _Problem:
         members, lengths = self._members(views)
         given = np.full(len(views), 1.0) if shares is None else np.array(shares)
         precision = np.empty(len(self.closure))
-        numbers = np.array([len(views), self.exponent, steps])
-        objective = tuned_shares(members, lengths, cells, given, self.importance, precision, numbers)
-        return None if math.isinf(objective) else TunedViews(tuple(views), tuple(given.tolist()), objective)
+        objective = tuned_shares(members, lengths, cells, given, self.importance, precision, self.exponent, steps)
+        return None if math.isinf(objective) else ViewShares(tuple(views), tuple(given.tolist()), objective)
 
     def _members(self, views: ViewSets) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """For each view the sets it holds, and how many."""
@@ -173,7 +162,7 @@ class _Problem:
         """The logarithm of the number of cells of each attribute in use."""
         return np.log(self.closure.sizes[self.used])
 
-    def searched(self, start: TunedViews, seed: int, effort: int) -> TunedViews:
+    def searched(self, start: ViewShares, seed: int, effort: int) -> ViewShares:
         """The views after a descent from a starting point."""
         from crosstally.kernels.view_search import descend
 
@@ -190,7 +179,7 @@ class _Problem:
         views = [self.view(int(mask)) for mask in masks[:left]]
         return self.tuned(views, _TUNING, shares[:left].tolist()) or start
 
-    def pruned(self, found: TunedViews) -> TunedViews:
+    def pruned(self, found: ViewShares) -> ViewShares:
         """The same, tuned to the end, without views that have next to nothing of the budget."""
         best = self.tuned(found.views, _LONG_TUNING, found.shares) or found
         kept = [i for i, share in enumerate(best.shares) if share > _NEGLIGIBLE]
@@ -198,7 +187,7 @@ class _Problem:
             fewer = self.tuned([best.views[i] for i in kept], _LONG_TUNING, [best.shares[i] for i in kept])
             best = fewer or best
         order = sorted(range(len(best.views)), key=lambda i: best.views[i])
-        return TunedViews(tuple(best.views[i] for i in order), tuple(best.shares[i] for i in order), best.objective)
+        return ViewShares(tuple(best.views[i] for i in order), tuple(best.shares[i] for i in order), best.score)
 
 
 def _starts(problem: _Problem, schema: Schema, workload: Workload) -> Iterator[ViewSets]:
@@ -242,11 +231,8 @@ def _designs(problem: _Problem, cover: int) -> Iterator[ViewSets]:
 
     number = _DESIGNS if math.comb(attributes, cover) <= _MANY_SUBSETS else _DESIGNS - 1
     for size in sorted(possible, key=promise)[:number]:
-        try:
-            design = covering_design(attributes, size, cover)
-        except PlanError:
-            continue
-        yield [tuple(int(problem.used[i]) for i in view) for view in design]
+        if design := design_if_known(covering_design, attributes, size, cover):
+            yield [tuple(int(problem.used[i]) for i in view) for view in design]
 
 
 def _mixed_designs(problem: _Problem, cover: int) -> Iterator[ViewSets]:
@@ -255,12 +241,8 @@ def _mixed_designs(problem: _Problem, cover: int) -> Iterator[ViewSets]:
     largest = math.prod(sorted(sizes)[-cover:])
     few = math.comb(len(sizes), cover) <= _FEW_SUBSETS
     for limit in (largest, 2 * largest) if few else cell_limits(sizes, cover):
-        if largest <= limit <= _MOST_CELLS:
-            try:
-                for_all = covering_views(sizes, limit, cover)
-            except PlanError:
-                continue
-            yield [tuple(int(problem.used[i]) for i in view) for view in for_all]
+        if largest <= limit <= _MOST_CELLS and (design := design_if_known(covering_views, sizes, limit, cover)):
+            yield [tuple(int(problem.used[i]) for i in view) for view in design]
 
 
 def _packed(problem: _Problem, tables: ViewSets) -> Iterator[ViewSets]:

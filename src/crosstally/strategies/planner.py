@@ -7,8 +7,8 @@ in advance; the others are shown for comparison. For "cells" the strategy with t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from itertools import chain
@@ -19,23 +19,11 @@ from crosstally.html_text import html_table
 from crosstally.plans.plan import Plan, check_rows
 from crosstally.schema import Schema, check_schema
 from crosstally.strategies import NAMED, Strategy, Task, named
-from crosstally.strategies.advice import Advice, Alternative, advised
+from crosstally.strategies.advice import Advice, Alternative, advised, with_merged
 from crosstally.strategies.goal import weighing_tables
 from crosstally.strategies.rules import likely_errors, outlook
 from crosstally.strategies.verdicts import ExpectedError, expected_errors
 from crosstally.workload import Workload, check_workload
-
-__all__ = [
-    "DEFAULT",
-    "Comparison",
-    "compare",
-    "default_strategy",
-    "plan",
-    "read_strategies",
-    "rows_matter",
-    "solve_epsilon",
-]
-
 
 _NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
 AUTO_STRATEGIES: tuple[Strategy, ...] = tuple(strategy for name, strategy in NAMED.items() if name not in _NOT_COMPARED)
@@ -51,12 +39,54 @@ _ROOT_UNITS = 10**12  # square roots of budgets are rounded down to this part
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """A release before there is a plan of it; pages, commands and advice ask what error to expect of it.
+
+    The tables that matter are all over so many ``ways``, some ``tables`` by their names, or a ``named`` workload; all
+    of one and two attributes if none is said. ``cells`` are the attributes whose values would be merged, into how many.
+    """
+
+    budget: Budget
+    _: KW_ONLY
+    rows: int | None = None
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    objective: Objective = Objective.TABLES
+    ways: int | None = None
+    tables: tuple[tuple[str, ...], ...] = ()
+    named: Workload | None = None
+    cells: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "objective", Objective(self.objective))
+
+    def schema(self, schema: Schema) -> Schema:
+        """The schema with neighbouring values merged where that is proposed; which ones costs the same."""
+        return with_merged(schema, self.cells) if self.cells else schema.public()
+
+    def workload(self, schema: Schema) -> Workload | None:
+        """The tables that matter; None for all of one and two attributes. Raises for attributes that there are not."""
+        if self.ways is not None:
+            return Workload.all_ways(schema, self.ways)
+        return Workload(self.tables).for_schema(schema) if self.tables else self.named
+
+    def options(self) -> list[str]:
+        """The same as options of a command, except merged values, which belong in the schema."""
+        out = [text for name, number in self.budget.to_dict().items() for text in (f"--{name}", number)]
+        out += [] if self.rows is None else ["--rows", str(self.rows)]
+        out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
+        out += [] if self.ways is None else ["--ways", str(self.ways)]
+        return out + [text for table in self.tables for text in ("--tables", ",".join(table))]
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A plan for each strategy that could make one, the reason for each that could not, and the one chosen.
 
-    ``outlooks`` holds what all stages of each plan may measure together. ``rows`` is the expected number of rows, if
-    given: strategies use it to choose, and errors are shown relative to it. ``asked`` are the tables that were named,
-    ``budget`` is the given one (Laplace noise may spend only part of it), ``considered`` are the compared strategies.
+    ``outlooks`` holds what all stages of each plan may measure together. ``proposal`` is the release in mind: its
+    budget (Laplace noise may spend only part of it), the named tables in the schema's order, and the expected number
+    of rows, if given: strategies use it to choose, and errors are shown relative to it. ``considered`` are the compared
+    strategies.
 
     When printed, it says in words what to expect.
     """
@@ -66,11 +96,9 @@ class Comparison:
     _: KW_ONLY
     outlooks: tuple[Plan, ...]
     reason: str
-    budget: Budget
+    proposal: Proposal
     considered: tuple[Strategy, ...]
     refused: tuple[tuple[str, str], ...] = ()
-    asked: Workload | None = None
-    rows: int | None = None
     currency: str | None = None
 
     def __repr__(self) -> str:
@@ -109,6 +137,11 @@ class Comparison:
         return html_table(heads, rows, caption="Strategies, and the error to expect", note=note)
 
     @property
+    def rows(self) -> int | None:
+        """The expected number of rows."""
+        return self.proposal.rows
+
+    @property
     def outlook(self) -> Plan:
         """What all stages of the chosen plan may measure together."""
         return self.outlooks[next(i for i, each in enumerate(self.plans) if each is self.chosen)]
@@ -132,16 +165,8 @@ class Comparison:
     def _again(self, other: Alternative) -> Comparison:
         """The comparison for an alternative, limited to the strategies that could be chosen."""
         by_default = self.chosen.objective == Objective.TABLES and DEFAULT[0] in self.considered
-        return compare(
-            other.schema,
-            other.asked,
-            other.budget,
-            neighbours=self.chosen.neighbours,
-            strategies=DEFAULT if by_default else self.considered,
-            rows=self.rows,
-            objective=self.chosen.objective,
-            currency=self.currency,
-        )
+        strategies = DEFAULT if by_default else self.considered
+        return compare(other.schema, other.proposal, strategies=strategies, currency=self.currency)
 
 
 def plan(
@@ -178,15 +203,11 @@ def plan(
     check_workload(workload)
     if strategies is not None and strategy != "auto":
         raise PlanError("say one strategy, or several strategies, not both")
-    return compare(
-        schema,
-        workload,
-        budget,
-        neighbours=neighbours,
-        strategies=read_strategies(strategy) if strategies is None else _several(strategies, workload),
-        rows=rows,
-        objective=objective,
+    proposal = Proposal(
+        budget, rows=rows, neighbours=Neighbours(neighbours), objective=Objective(objective), named=workload
     )
+    asked = read_strategies(strategy) if strategies is None else _several(strategies, workload)
+    return compare(schema, proposal, strategies=asked)
 
 
 def default_strategy(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
@@ -207,7 +228,7 @@ def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequ
     Of ours, linear strategies alone look at ranges and rows of a matrix.
     """
     asked = list(given)
-    ours = (NAMED["linear"],) if workload is not None and workload.along else AUTO_STRATEGIES
+    ours = for_workload(AUTO_STRATEGIES, workload)
     if asked == ["auto"]:
         return AUTO_STRATEGIES
     out: list[Strategy] = []
@@ -224,37 +245,30 @@ def _several(given: Iterable[str | Strategy], workload: Workload | None) -> Sequ
 
 def compare(
     schema: Schema,
-    workload: Workload | None,
-    budget: Budget,
+    proposal: Proposal,
     *,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     strategies: Sequence[Strategy] = AUTO_STRATEGIES,
-    rows: int | None = None,
-    objective: Objective | str = Objective.TABLES,
     currency: str | None = None,
 ) -> Comparison:
     """Plans by all these strategies, and the one to choose.
 
     Args:
         schema: The table's attributes.
-        workload: The tables that matter; all of one and two attributes when it is left out.
-        budget: What may be spent.
-        neighbours: Which tables must be hard to tell apart.
+        proposal: What may be spent, for whom, and which tables matter.
         strategies: Whom to ask; a single one is chosen whatever it plans.
-        rows: About how many rows there are.
-        objective: What to minimise.
         currency: Of the ledger that will pay, if there is one. Of epsilon and delta, Laplace noise may spend all of
             epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
     """
     check_schema(schema)
-    check_workload(workload)
-    neighbours, objective = Neighbours(neighbours), Objective(objective)
+    check_workload(proposal.named)
+    budget, rows, objective = proposal.budget, proposal.rows, proposal.objective
     check_rows(rows)
-    if workload is not None:
-        workload = workload.for_schema(schema)
-        if _is_for_linear(workload, strategies):
-            strategies, objective = (NAMED["linear"],), Objective.CELLS
-    task, pure = Task(schema, workload, budget=budget, neighbours=neighbours), _pure_part(budget, currency)
+    workload = proposal.workload(schema)
+    workload = None if workload is None else workload.for_schema(schema)
+    named, strategies = strategies, for_workload(strategies, workload)
+    if strategies is not named:
+        objective = Objective.CELLS
+    task, pure = Task(schema, workload, budget=budget, neighbours=proposal.neighbours), _pure_part(budget, currency)
     made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
@@ -275,18 +289,17 @@ def compare(
         chosen,
         outlooks=outlooks,
         reason=reason,
-        budget=budget,
+        proposal=replace(proposal, named=workload, ways=None, tables=(), objective=objective),
         considered=tuple(strategies),
         refused=tuple(refused),
-        asked=workload,
-        rows=rows,
         currency=currency,
     )
 
 
-def _is_for_linear(workload: Workload | None, strategies: Sequence[Strategy]) -> bool:
-    """Whether no strategy was named and ranges or matrix rows are asked, which only linear strategies support."""
-    return workload is not None and bool(workload.along) and (strategies is AUTO_STRATEGIES or strategies is DEFAULT)
+def for_workload(strategies: Sequence[Strategy], workload: Workload | None) -> Sequence[Strategy]:
+    """Whom to ask: if none was named, for ranges and matrix rows linear strategies alone, as no other supports them."""
+    by_name = strategies is not AUTO_STRATEGIES and strategies is not DEFAULT
+    return strategies if by_name or workload is None or not workload.along else (NAMED["linear"],)
 
 
 def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
@@ -314,12 +327,10 @@ def _planned(strategy: Strategy, task: Task, objective: Objective, pure: Budget 
     seen = outlook(plan)
     if pure is None or objective != Objective.TABLES:
         return plan, seen
-    return _with_less_noise((plan, seen), strategy, task.asked, pure)
+    return _with_less_noise((plan, seen), strategy, task, pure)
 
 
-def _with_less_noise(
-    gaussian: tuple[Plan, Plan], strategy: Strategy, workload: Workload | None, pure: Budget
-) -> tuple[Plan, Plan]:
+def _with_less_noise(gaussian: tuple[Plan, Plan], strategy: Strategy, task: Task, pure: Budget) -> tuple[Plan, Plan]:
     """A plan and its outlook, with Gaussian noise, or Laplace noise for a pure budget: the one with the lower score.
 
     Kinds of noise are not mixed: the whole plan, with all its stages, has one. A pure guarantee of epsilon is one of
@@ -327,17 +338,15 @@ def _with_less_noise(
     """
     plan, _ = gaussian
     try:
-        task = Task(plan.schema, workload, budget=pure, neighbours=plan.neighbours)
-        laplace = _planned(strategy, task, plan.objective, None)
+        laplace = _planned(strategy, replace(task, budget=pure), plan.objective, None)
     except (PlanError, BudgetError):
         return gaussian
     scores = [seen.score for _, seen in (laplace, gaussian)]
     if any(map(math.isnan, scores)) and plan.schema.facts:
         # What is not covered beforehand, since public counts take the place of the first stage: then as without them
-        bare = replace(plan.schema, facts=())
-        task = Task(bare, workload, budget=plan.budget, neighbours=plan.neighbours)
-        without = _aimed(strategy, task, plan.objective)
-        chosen = _with_less_noise((without, outlook(without)), strategy, workload, pure)[0]
+        bare = replace(task, schema=replace(task.schema, facts=()))
+        without = _aimed(strategy, bare, plan.objective)
+        chosen = _with_less_noise((without, outlook(without)), strategy, bare, pure)[0]
         return laplace if chosen.budget == pure else gaussian
     if any(map(math.isnan, scores)):  # what is not covered beforehand: then by the one-way tables of the first stage
         ones = Workload([(name,) for name in dict.fromkeys(chain.from_iterable(plan.workload.tables))])
@@ -345,25 +354,19 @@ def _with_less_noise(
     return laplace if scores[0] < scores[1] else gaussian
 
 
-def rows_matter(
-    schema: Schema,
-    workload: Workload | None,
-    budget: Budget,
-    *,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = AUTO_STRATEGIES,
-    rows: int,
-) -> bool:
-    """Whether the approximate number of rows changes the plan of some strategy."""
+def rests_on_rows(schema: Schema, proposal: Proposal, *, strategies: Sequence[Strategy] = AUTO_STRATEGIES) -> bool:
+    """Whether some strategy would plan otherwise without the number of rows. Free."""
+    if proposal.rows is None:
+        return False
+    workload = proposal.workload(schema)
 
     def planned(strategy: Strategy) -> Plan | None:
         try:
-            return strategy.plan(schema, workload, budget, neighbours=neighbours)
+            return strategy.plan(schema, workload, proposal.budget, neighbours=proposal.neighbours)
         except PlanError:
             return None
 
-    asked = (NAMED["linear"],) if _is_for_linear(workload, strategies) else strategies
-    told = ((strategy, strategy.with_rows(rows)) for strategy in asked)
+    told = ((strategy, strategy.with_rows(proposal.rows)) for strategy in for_workload(strategies, workload))
     return any(strategy != informed and planned(strategy) != planned(informed) for strategy, informed in told)
 
 
@@ -391,29 +394,22 @@ def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tupl
 
 
 def solve_epsilon(
-    schema: Schema,
-    workload: Workload | None,
-    target_error: float,
-    *,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    strategies: Sequence[Strategy] = AUTO_STRATEGIES,
-    delta: Fraction | None = None,
-    rows: int | None = None,
-    objective: Objective | str = Objective.TABLES,
+    schema: Schema, proposal: Proposal, target_error: float, *, strategies: Sequence[Strategy] = AUTO_STRATEGIES
 ) -> Budget:
-    """The least epsilon, to three digits, with which the chosen plan has at most this RMS error."""
+    """The budget with the least epsilon, to three digits, with which the chosen plan has at most this RMS error.
+
+    All else is as in the proposal, also delta.
+    """
     if isinstance(target_error, bool) or not 0 < target_error < math.inf:
         raise BudgetError(f"the target error must be positive, got {target_error}")
 
-    by_default = strategies is AUTO_STRATEGIES and Objective(objective) == Objective.TABLES
+    by_default = strategies is AUTO_STRATEGIES and proposal.objective == Objective.TABLES
     asked = DEFAULT if by_default else strategies  # the others are not chosen then, and take time
 
     def error(log_epsilon: float) -> tuple[float, Budget]:
         epsilon = Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(10.0**log_epsilon))
-        budget = Budget(epsilon=Fraction(epsilon), delta=delta)
-        chosen = compare(
-            schema, workload, budget, neighbours=neighbours, strategies=asked, rows=rows, objective=objective
-        ).outlook
+        budget = Budget(epsilon=Fraction(epsilon), delta=proposal.budget.delta)
+        chosen = compare(schema, replace(proposal, budget=budget), strategies=asked).outlook
         if math.isnan(chosen.rms_error):
             raise BudgetError(
                 f"no error can be aimed at: what {chosen.strategy} measures does not say it beforehand; name the tables"

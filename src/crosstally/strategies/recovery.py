@@ -20,18 +20,6 @@ from crosstally.errors import CrosstallyError, PlanError, must_be_one_of
 from crosstally.strategies.clustered import greedy_groups, is_consistent
 from crosstally.typing import Floats
 
-__all__ = [
-    "MatrixPlan",
-    "demands",
-    "gaussian_constant",
-    "group_budgets",
-    "least_objective",
-    "plan_matrix",
-    "program_budgets",
-    "recover",
-    "uniform_budgets",
-]
-
 # Queries that the strategy does not determine are refused: what differs by less is rounding of the pseudo-inverse.
 _TOLERANCE = 1e-8
 # The program for budgets must reach its own bound to this part: otherwise it is refused, never used half solved.

@@ -13,7 +13,7 @@ weights of tables and constraints, c = sum of weighted C and a = sum of weighted
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -30,17 +30,6 @@ from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.residuals.variances import Closure, closure_of
 from crosstally.strategies.strategy import StrategyWithOptions, Task, least_noise, with_less_noise
 from crosstally.typing import Floats
-
-__all__ = [
-    "TOLERANCE",
-    "Balance",
-    "Residual",
-    "balanced",
-    "best_variances",
-    "contrast_costs",
-    "contrasts_with_variances",
-    "replacement_costs",
-]
 
 # Limits memory: 32 MB of constraints. Beyond it one constraint, which bounds them all, takes their place.
 _MAX_ENTRIES = 2**22
@@ -146,7 +135,6 @@ class Residual(StrategyWithOptions):
 
     objective: Literal["sum", "max"] = "sum"
     family: ClassVar[str] = "residual"
-    options: ClassVar[Mapping[str, tuple[str, str]]] = {"objective": ("sum", "max")}
 
     def planned(self, task: Task) -> Plan:
         """A request for each attribute set inside the workload's tables."""
@@ -201,17 +189,17 @@ def contrast_costs(closure: Closure, neighbours: Neighbours | str) -> Floats:
         return closure.schema.max_rows**2 * closure.product(1 - 1 / closure.sizes) / 2
     out = np.empty(len(closure))
     for places, positions in closure.members:
-        for rows, query in _alike(closure, positions, np.zeros(len(positions), np.intp)):
+        for rows, query in alike(closure, positions):
             squared = query.sensitivity(closure.schema, neighbours).l2_squared
             out[places[rows]] = squared / 2 * contrast_variance(closure.schema.sizes(query.attributes))
     return out
 
 
-def _alike(
-    closure: Closure, positions: NDArray[np.intp], numbers: NDArray[np.intp]
+def alike(
+    closure: Closure, positions: NDArray[np.intp], numbers: NDArray[np.intp] | None = None
 ) -> list[tuple[NDArray[np.intp], Query]]:
-    """Rows of attribute sets of one shape and number, and the query of the first."""
-    labels = numbers
+    """Rows of attribute sets of one shape (and number, if they have any), and the query of the first."""
+    labels = np.zeros(len(positions), np.intp) if numbers is None else numbers
     for column in positions.T:
         sizes = closure.sizes[column].astype(np.int64)
         labels = np.unique(labels * (int(sizes.max()) + 1) + sizes, return_inverse=True)[1]
@@ -242,7 +230,7 @@ def contrasts_with_variances(
         places, positions = all_places[finite], all_positions[finite]
         if not len(places):
             continue
-        for rows, query in _alike(closure, positions, numbers[places]):
+        for rows, query in alike(closure, positions, numbers[places]):
             sensitivity = query.sensitivity(schema, neighbours)
             part = budget.amount * Fraction(int(distinct[numbers[places[rows[0]]]]), _UNITS)
             out.append(RequestGroup(query, least_noise(sensitivity, part, pure=False), positions[rows]))

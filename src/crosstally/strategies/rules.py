@@ -8,7 +8,8 @@ from typing import Any
 from crosstally.budget import exact
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
 from crosstally.strategies import adaptive, mwem, two_stage, views
 from crosstally.strategies.adaptive import Adaptive
 from crosstally.strategies.likely import likely_of_one_stage
@@ -16,8 +17,6 @@ from crosstally.strategies.mwem import MWEM
 from crosstally.strategies.strategy import Strategy
 from crosstally.strategies.two_stage import TwoStage
 from crosstally.strategies.views import Views
-
-__all__ = ["RULES", "check_rules", "next_stage", "outlook"]
 
 
 def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Strategy:

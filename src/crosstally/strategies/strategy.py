@@ -17,38 +17,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, get_args, get_type_hints
+
+import numpy as np
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity, fraction_of_text
 from crosstally.errors import PlanError
-from crosstally.measurements import Chosen, Measurement
+from crosstally.measurements import PUBLIC, Chosen, Measurement
 from crosstally.plans.joint_cost import groups_cost
-from crosstally.plans.plan import Plan, Rule
-from crosstally.plans.request import Request, RequestGroup, grouped, part_of, rest_of
-from crosstally.query.choice import Choice
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of
 from crosstally.query.linear import Linear
 from crosstally.query.queries import Cells, Query
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
-__all__ = [
-    "MAX_ROUNDS",
-    "Strategy",
-    "StrategyWithOptions",
-    "Task",
-    "check_rounds",
-    "choosing",
-    "following",
-    "just_chosen",
-    "least_noise",
-    "next_budget",
-    "requests_with_shares",
-    "rows_share_of",
-    "shares_of_rounds",
-    "with_less_noise",
-]
-
 _FREE_SCALE = 2.0**-6  # the scale of noise on numbers that no unit can change: such noise is always zero
+# The variance of a number without noise: positive, so that it has an inverse, and negligible beside any noise.
+_EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8  # scales stay this fraction above what the cost allows, since floats may round the wrong way
 
 
@@ -62,7 +48,7 @@ def least_noise(sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> No
 def requests_with_shares(
     queries: Sequence[Query], shares: Sequence[float], schema: Schema, budget: Budget, neighbours: Neighbours
 ) -> tuple[Request, ...]:
-    """A request for each query, with the least noise that its share of the budget buys.
+    """A request for each query, also a choice, with the least noise that its share of the budget buys.
 
     Shares are rounded down to multiples of 2^-52 of the budget, so that together they never exceed it. A query that no
     unit can move (the total, under replacement) needs no share. Where queries together cost less than the sum of what
@@ -76,19 +62,20 @@ def requests_with_shares(
         total = math.fsum(paid) * (1 + 1e-12)
         distinct = {share: Fraction(max(1, int(share / total * 2**52)), 2**52) * budget.amount for share in set(shares)}
         parts = [distinct[share] for share in shares]
-    noises = {
-        (sensitivity, part): least_noise(sensitivity, part, pure=budget.pure)
-        for sensitivity, part in set(zip(moving, parts, strict=True))
-    }
-    requests = tuple(
-        Request(query, noises[sensitivity, part])
-        for query, sensitivity, part in zip(queries, moving, parts, strict=True)
-    )
+    bought = list(zip([query.is_linear for query in queries], moving, parts, strict=True))
+    noises = {each: _noise(*each, pure=budget.pure) for each in set(bought)}
+    requests = tuple(Request(query, noises[each]) for query, each in zip(queries, bought, strict=True))
     linear = any(isinstance(query, Linear) for query in queries)
-    if Neighbours(neighbours) == Neighbours.ADD_REMOVE and not linear:
+    tables = any(query.is_linear for query in queries) and Neighbours(neighbours) == Neighbours.REPLACE
+    if not linear and not tables:
         return requests
     factor = _spare_factor(grouped(requests, schema), schema, budget, neighbours)
     return tuple(Request(request.query, _smaller(request.noise, factor)) for request in requests)
+
+
+def _noise(is_linear: bool, sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:
+    """The least noise of a query, which is on the scores of a choice and on the answer of all others."""
+    return (least_noise if is_linear else Noise.affordable_choice)(sensitivity, amount, pure=pure)
 
 
 def with_less_noise(
@@ -150,8 +137,21 @@ class Task:
 
     def asking(self, strategy: str, queries: Sequence[Query], shares: Sequence[float] | None = None) -> Plan:
         """A plan for any queries, such as contrasts, each with its share of the budget and the least noise it buys."""
+        return self.planned(strategy, self.requests(queries, shares))
+
+    def requests(self, queries: Sequence[Query], shares: Sequence[float] | None = None) -> tuple[Request, ...]:
+        """A request for each query that its share of the budget buys; all shares are equal by default."""
         given = [1.0] * len(queries) if shares is None else shares
-        return self.planned(strategy, requests_with_shares(queries, given, self.schema, self.budget, self.neighbours))
+        return requests_with_shares(queries, given, self.schema, self.budget, self.neighbours)
+
+    def part(self, share: Fraction) -> Task:
+        """The same with a part of the budget."""
+        return replace(self, budget=part_of(self.budget, share))
+
+    @classmethod
+    def after(cls, plan: Plan) -> Task:
+        """What all later stages of a plan are for, with the budget that is left to them."""
+        return cls(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
 
     def planned(self, strategy: str, requests: Sequence[Request], later: tuple[Rule, ...] = ()) -> Plan:
         """The plan of these requests, and of later stages by their rules."""
@@ -174,6 +174,9 @@ class Strategy(ABC):
     """
 
     __slots__ = ()
+
+    weighs: ClassVar[bool] = True
+    """Whether it plans with the weights of the named tables and of those below; else with what was named."""
 
     @property
     @abstractmethod
@@ -202,11 +205,6 @@ class Strategy(ABC):
         """
         return self.planned(Task(schema, workload, budget=budget, neighbours=Neighbours(neighbours)))
 
-    @property
-    def weighs(self) -> bool:
-        """Whether its plan depends on the workload's weights."""
-        return True
-
     def outlook(self, plan: Plan) -> Plan:
         """What all stages of its plan may measure together; the plan itself if it has one stage."""
         return plan
@@ -229,16 +227,17 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True)
 class StrategyWithOptions(Strategy):
-    """A strategy whose options are words; its name tells those that are not the default.
+    """A strategy whose options are words, those of their ``Literal``; its name tells those that are not the default.
 
-    ``family`` is the name with all defaults, ``options`` the words that each option may be.
+    ``family`` is the name with all defaults.
     """
 
     family: ClassVar[str]
-    options: ClassVar[Mapping[str, tuple[str, ...]]]
 
     def __post_init__(self) -> None:
-        for option, known in self.options.items():
+        types = get_type_hints(type(self))
+        for option in (field.name for field in fields(self)):
+            known = get_args(types[option])
             if getattr(self, option) not in known:
                 raise PlanError(f"{option} must be {' or '.join(known)}, got {getattr(self, option)!r}")
 
@@ -247,6 +246,17 @@ class StrategyWithOptions(Strategy):
         """Its name, with every option that is not the default."""
         given = [(getattr(self, field.name), field.default) for field in fields(self)]
         return "-".join([self.family, *(value for value, default in given if value != default)])
+
+
+def known_total(seen: Sequence[Measurement]) -> float | None:
+    """The number of rows, where it is among what was seen: public, or bought."""
+    totals = [float(m.values) for m in seen if not m.query.attributes]
+    return totals[0] if totals else None
+
+
+def public_total(rows: int) -> Measurement:
+    """A public number of rows, in the form in which strategies see it."""
+    return Measurement(Cells(()), np.array(rows), variance=_EXACT, noise=None, origin=PUBLIC)
 
 
 def rows_share_of(given: object) -> Fraction:
@@ -281,12 +291,6 @@ def shares_of_rounds(rounds: int, whole: Fraction, *, choosing_share: Fraction) 
     return (each * choosing_share, each * (1 - choosing_share)) * rounds
 
 
-def choosing(choice: Choice, schema: Schema, budget: Budget, neighbours: Neighbours | str) -> tuple[Request, ...]:
-    """A request for a choice with the least noise that the budget buys."""
-    sensitivity = choice.sensitivity(schema, neighbours)
-    return (Request(choice, Noise.affordable_choice(sensitivity, budget.amount, pure=budget.pure)),)
-
-
 def just_chosen(seen: Sequence[Measurement]) -> tuple[str, ...] | None:
     """The table that the last answer chose; None where the last answer is a measurement."""
     if not seen or seen[-1].query.is_linear:
@@ -294,13 +298,11 @@ def just_chosen(seen: Sequence[Measurement]) -> tuple[str, ...] | None:
     return Chosen.of(seen[-1]).table
 
 
-def next_budget(plan: Plan) -> Budget:
-    """What the stage after a plan's may spend."""
-    later = sum((rule.share for rule in rest_of(plan.later)), Fraction(0))
-    return part_of(plan.budget_left, 1 - later)
+def next_task(plan: Plan) -> Task:
+    """What the stage after a plan's is for, with what that stage may spend itself."""
+    return Task.after(plan).part(first_share(rest_of(plan.later)))
 
 
 def following(plan: Plan, requests: Sequence[Request]) -> Plan:
     """The stage after a plan's, with these requests."""
-    task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
-    return task.planned(plan.strategy, requests, later=rest_of(plan.later))
+    return Task.after(plan).planned(plan.strategy, requests, later=rest_of(plan.later))

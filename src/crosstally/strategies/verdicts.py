@@ -10,8 +10,6 @@ from crosstally.plans.plan import Plan
 from crosstally.reliability import LIMITS, Reliability, reliability_of
 from crosstally.strategies.goal import goal_of
 
-__all__ = ["ExpectedError", "expected_errors", "number_in_words"]
-
 _WORTH_SAYING = 0.8  # of the error: a belief that is hardly below it is not said
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

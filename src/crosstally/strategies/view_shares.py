@@ -27,37 +27,17 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from crosstally.designs import covering_design, covering_views
-from crosstally.errors import PlanError
+from crosstally.designs import covering_design, covering_views, design_if_known
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import known_total
 from crosstally.query.queries import sensitivity_of_tables
 from crosstally.residuals import combine
 from crosstally.residuals.axes import outer_product
 from crosstally.residuals.variances import Closure, bounded, inverse_cells_outside
 from crosstally.schema import Schema
 from crosstally.strategies.goal import Goal
-from crosstally.strategies.strategy import Task
+from crosstally.strategies.strategy import Task, known_total
 from crosstally.typing import Floats
 from crosstally.workload import Workload
-
-__all__ = [
-    "LARGE",
-    "MEDIAN_SIZES",
-    "MOST_CELLS",
-    "SPREAD",
-    "Belief",
-    "TableBudget",
-    "ViewShares",
-    "best_family",
-    "best_shares",
-    "inferred_score",
-    "known_sizes",
-    "seen_one_ways",
-    "shrunk_score",
-    "unshrunk_score",
-    "view_families",
-]
 
 MEDIAN_SIZES = {2: 0.06, 3: 0.01, 4: 0.003}
 """The median size of an interaction by its order (module docstring: six real tables)."""
@@ -159,9 +139,15 @@ def seen_one_ways(schema: Schema, seen: Sequence[Measurement]) -> tuple[float, l
     rows = max(float(combined.table(())) if public is None else public, 1.0)
     shares = []
     for name in schema.names:
-        table = np.maximum(combined.table((name,)), 0.0) if combined.covers((name,)) else np.ones(schema[name].size)
-        shares.append(table / table.sum() if table.sum() > 0 else np.full(len(table), 1 / len(table)))
+        known = combined.covers((name,))
+        shares.append(shares_of(combined.table((name,)) if known else np.ones(schema[name].size)))
     return rows, shares
+
+
+def shares_of(counts: Floats) -> Floats:
+    """The share of each count in their sum, without what is below zero; equal ones if nothing is above."""
+    above = np.maximum(counts, 0.0)
+    return above / above.sum() if above.sum() > 0 else np.full(len(above), 1 / len(above))
 
 
 _STEPS = 60  # limits time: steps end when shares stand still (below). The best shares seen are kept
@@ -178,7 +164,7 @@ _LEAST = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewShares:
-    """Views, the part of the budget that each gets, and the score that is expected of them."""
+    """Views by the positions of their attributes, the part of the budget that each gets, and the score of them."""
 
     views: tuple[tuple[int, ...], ...]
     shares: tuple[float, ...]
@@ -372,18 +358,10 @@ def _fits(sizes: Sequence[int], views: Sequence[Sequence[int]]) -> bool:
 
 
 def _design(d: int, size: int, cover: int) -> Sequence[tuple[int, ...]]:
-    if math.comb(d, cover) / math.comb(size, cover) > _MOST_VIEWS:
-        return []
-    try:
-        return covering_design(d, size, cover)
-    except PlanError:
-        return []
+    few = math.comb(d, cover) / math.comb(size, cover) <= _MOST_VIEWS
+    return design_if_known(covering_design, d, size, cover) if few else ()
 
 
 def _covering(sizes: Sequence[int], limit: int, cover: int) -> Sequence[tuple[int, ...]]:
-    if math.comb(len(sizes), cover) > 200_000:
-        return []
-    try:
-        return covering_views(sizes, limit, cover)
-    except PlanError:
-        return []
+    few = math.comb(len(sizes), cover) <= 200_000
+    return design_if_known(covering_views, sizes, limit, cover) if few else ()

@@ -9,16 +9,14 @@ from fractions import Fraction
 from typing import ClassVar
 
 from crosstally.budget import Noise
-from crosstally.designs import covering_design, covering_views
+from crosstally.designs import covering_design, covering_views, design_if_known
 from crosstally.errors import PlanError
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Rule, known_total
-from crosstally.plans.request import part_of
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Rule
 from crosstally.query.queries import MAX_CELLS, Cells, sensitivity_of_tables
-from crosstally.strategies.strategy import Strategy, Task, requests_with_shares, rows_share_of
+from crosstally.strategies.strategy import Strategy, Task, known_total, rows_share_of
 from crosstally.workload import Workload
-
-__all__ = ["Views", "cell_limits", "choose_cover", "noise_error", "size_score"]
 
 LOW_ERROR, HIGH_ERROR = 0.001, 0.003
 """Noise errors between which PriView's rule wants to be: below it one may cover more, above it noise dominates."""
@@ -55,6 +53,7 @@ class Views(Strategy):
     rows_share: Fraction = Fraction(1, 100)
     rows: int | None = None
     name: ClassVar[str] = "views"
+    weighs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for field, least in (("size", 2), ("cover", 1), ("max_cells", 4), ("rows", 0)):
@@ -63,20 +62,14 @@ class Views(Strategy):
                 raise PlanError(f"{field} must be a whole number of at least {least}, got {number!r}")
         object.__setattr__(self, "rows_share", rows_share_of(self.rows_share))
 
-    @property
-    def weighs(self) -> bool:
-        """Its plan depends on the tables, not on their weights."""
-        return False
-
     def planned(self, task: Task) -> Plan:
         """A request for each view; or one for the number of rows, where the choice of views rests on it, and a rule."""
         views = self._views(task, self.rows)
         if views is not None:
             return task.measuring(self.name, map(task.names, views))
-        rule = Rule(self.name, RULE_VERSION, parameters=self._parameters, share=1 - self.rows_share)
-        own = part_of(task.budget, self.rows_share)
-        first = requests_with_shares([Cells(())], [1.0], task.schema, own, task.neighbours)
-        staged = task.planned(self.name, first, later=(rule,))
+        parameters = {"size": self.size, "cover": self.cover, "max_cells": self.max_cells}
+        rule = Rule(self.name, RULE_VERSION, parameters=parameters, share=1 - self.rows_share)
+        staged = task.planned(self.name, task.part(self.rows_share).requests([Cells(())]), later=(rule,))
         self._following(staged, rows=0)  # raises if there are no views: before the number of rows is paid for
         return staged
 
@@ -91,13 +84,9 @@ class Views(Strategy):
         """The same strategy with an approximate number of rows."""
         return replace(self, rows=rows) if self.rows is None else self
 
-    @property
-    def _parameters(self) -> dict[str, str | int | bool | None]:
-        return {"size": self.size, "cover": self.cover, "max_cells": self.max_cells}
-
     def _following(self, plan: Plan, rows: float) -> Plan:
         """The views after a first stage. There is one only where no tables were named."""
-        task = Task(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        task = Task.after(plan)
         views = self._views(replace(task, asked=None), rows)
         assert views is not None  # the number of rows is known
         return task.measuring(self.name, map(task.names, views))
@@ -137,7 +126,9 @@ class Views(Strategy):
         if self.max_cells:
             return covering_views(schema.shape, self.max_cells, cover)
         limits = cell_limits(schema.shape, cover)
-        candidates = [views for limit in limits if (views := _try_views(schema.shape, limit, cover))]
+        candidates = [
+            views for limit in limits if (views := design_if_known(covering_views, schema.shape, limit, cover))
+        ]
         if not candidates:
             return covering_views(schema.shape, limits[-1], cover)
         if schema.cells <= MAX_CELLS // 10:
@@ -216,13 +207,6 @@ def _widest(workload: Workload | None) -> int:
     return max(1, *map(len, workload.tables))
 
 
-def _try_views(sizes: Sequence[int], limit: int, cover: int) -> tuple[tuple[int, ...], ...] | None:
-    try:
-        return covering_views(sizes, limit, cover)
-    except PlanError:
-        return None
-
-
 def _may_be_small(attributes: int, size: int, cover: int) -> bool:
     """Whether a design may stay below the limit of 20,000 views, by counting."""
     return math.comb(attributes, cover) / math.comb(size, cover) < 20_000
@@ -230,8 +214,5 @@ def _may_be_small(attributes: int, size: int, cover: int) -> bool:
 
 def _number_of_views(attributes: int, size: int, cover: int) -> int | None:
     """How many views a design has; None where none is known that can be measured."""
-    try:
-        number = len(covering_design(attributes, size, cover))
-    except PlanError:
-        return None
-    return number if number * 2**size <= MAX_CELLS else None
+    number = len(design_if_known(covering_design, attributes, size, cover))
+    return number if 0 < number * 2**size <= MAX_CELLS else None

@@ -37,13 +37,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.queries import Cells, Product
 from crosstally.residuals import combine
 from crosstally.residuals.variances import MOST_PRECISION, Closure
 from crosstally.schema import Attribute, Schema
 from crosstally.strategies.goal import Goal, goal_of, known_variances
-from crosstally.strategies.strategy import Task, next_budget, requests_with_shares
+from crosstally.strategies.strategy import Task, next_task
 from crosstally.strategies.view_shares import (
     LARGE,
     MOST_CELLS,
@@ -51,23 +52,11 @@ from crosstally.strategies.view_shares import (
     TableBudget,
     best_family,
     seen_one_ways,
+    shares_of,
     shrunk_score,
     unshrunk_score,
 )
 from crosstally.typing import Floats
-
-__all__ = [
-    "grouped_views",
-    "groups_for",
-    "groups_of_all",
-    "is_wide",
-    "mean_square_size",
-    "rows_of_a_group",
-    "second_of_wide",
-    "trial_pairs",
-    "trial_share",
-    "value_groups",
-]
 
 _MISSED = 0.05
 """Pairs are tried where the chance that no large interaction is among them, if there are as many as believed, is below
@@ -103,16 +92,11 @@ def mean_square_size(tables: Sequence[Measurement], rows: float) -> float:
 
 
 def _square_size(table: Floats, variance: float, rows: float) -> float:
-    shares = [_shares(table.sum(axis=axis)) for axis in (1, 0)]
+    shares = [shares_of(table.sum(axis=axis)) for axis in (1, 0)]
     beyond = table - table.sum() * np.multiply.outer(*shares)
     noise = variance * math.prod(len(p) - 2 + len(p) * float(p @ p) for p in shares)
     allowed = rows**2 * math.prod(max(1 - float(p @ p), 1 / max(rows, 1.0)) for p in shares)
     return (float((beyond**2).sum()) - noise) / allowed
-
-
-def _shares(counts: Floats) -> Floats:
-    above = np.maximum(counts, 0.0)
-    return above / above.sum() if above.sum() > 0 else np.full(len(above), 1 / len(above))
 
 
 _FEWEST = 2
@@ -205,9 +189,8 @@ def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Seque
     """Pairs on trial, if they come next; then views, by the belief or by what the trial says of interactions."""
     names = task.workload.attributes(task.schema)
     if len(plan.later) > 1:
-        groups, own = groups_for(task, seen, in_full=_measured_together(plan)), next_budget(plan)
-        queries = [_in_groups(pair, groups) for pair in trial_pairs(names)]
-        return requests_with_shares(queries, [1.0] * len(queries), task.schema, own, task.neighbours)
+        groups = groups_for(task, seen, in_full=_measured_together(plan))
+        return next_task(plan).requests([_in_groups(pair, groups) for pair in trial_pairs(names)])
     if "trial" not in plan.later[0].parameters:
         closure = Closure(plan.schema, tuple((name,) for name in names))
         known = known_variances(plan, closure)
@@ -260,8 +243,7 @@ def grouped_views(
         belief = belief.with_pairs_of(mean_square_size(trial, rows))
     known = _known_coarse(goal, variances, schema.sizes(names))
     best = best_family(small, goal, belief, known, score=unshrunk_score if trial else shrunk_score)
-    queries = [_in_groups(small.names(view), groups) for view in best.views]
-    return requests_with_shares(queries, best.shares, task.schema, task.budget, task.neighbours)
+    return task.requests([_in_groups(small.names(view), groups) for view in best.views], best.shares)
 
 
 def _measured_together(plan: Plan) -> set[str]:

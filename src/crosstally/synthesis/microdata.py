@@ -39,21 +39,6 @@ from crosstally.measurements import read_only
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = [
-    "SyntheticData",
-    "Tables",
-    "Wanted",
-    "batches",
-    "distances",
-    "drawing_order",
-    "drawn",
-    "fitted",
-    "narrowness",
-    "sampled_rows",
-    "whole",
-]
-
-
 _SHRINKING = 0.75
 """The step of each sweep, as a share of the one before. Smaller stops too early, larger leaves tables in motion."""
 

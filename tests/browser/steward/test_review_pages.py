@@ -14,7 +14,7 @@ from crosstally.budget import Budget
 from crosstally.errors import CrosstallyError
 from crosstally.schema import Attribute, Schema
 from crosstally.sources.inspection import read_distributions
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import Proposal
 from reviewing import OWN, SCHEMA, entered, form, reviewed
 from web_clients import HOSTILE
 

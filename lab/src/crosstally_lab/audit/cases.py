@@ -10,19 +10,18 @@ import numpy as np
 
 from crosstally.budget import Budget, Neighbours
 from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan, Request
+from crosstally.plans.plan import Plan
+from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
 from crosstally.schema import Attribute, Outside, Schema, Unit
 from crosstally.strategies import MWEM, NAMED, Adaptive, Fourier, GreedyMerge, Residual, Strategy, Views
-from crosstally.strategies.planner import compare
+from crosstally.strategies.planner import Proposal, compare
 from crosstally.strategies.rules import next_stage
-from crosstally.strategies.strategy import choosing, requests_with_shares
+from crosstally.strategies.strategy import requests_with_shares
 from crosstally.workload import Workload
 from crosstally_lab.audit.definitions import Json, answer
-
-__all__ = ["BUDGETS", "STRATEGIES", "PlanCase", "plan_cases", "planned_queries", "schema_of", "stages_of"]
 
 BUDGETS = {
     "epsilon": Budget(epsilon=1),
@@ -79,7 +78,7 @@ def plan_cases() -> Iterator[PlanCase]:
             if not (budget.pure and isinstance(strategy, Residual)):  # it plans for Gaussian noise alone
                 plan = strategy.plan(schema, workload, budget, neighbours=relation)
                 yield PlanCase(f"{name}, {about}", plan)
-        auto = compare(schema, None, budget, neighbours=relation, rows=100).chosen
+        auto = compare(schema, Proposal(budget, neighbours=relation, rows=100)).chosen
         yield PlanCase(f"auto, {about}", auto)
         for kind, queries in _kinds_of_query().items():
             yield PlanCase(f"{kind}, {about}", planned_queries(queries, schema, budget, relation))
@@ -108,11 +107,7 @@ def _kinds_of_query() -> dict[str, tuple[Query, ...]]:
 
 def planned_queries(queries: Sequence[Query], schema: Schema, budget: Budget, relation: Neighbours) -> Plan:
     """A plan that asks these queries, with shares 1, 2, ... of the budget; of choices there is one."""
-    requests: Sequence[Request]
-    if isinstance(queries[0], Choice):
-        requests = choosing(queries[0], schema, budget, relation)
-    else:
-        requests = requests_with_shares(queries, range(1, len(queries) + 1), schema, budget, relation)
+    requests = requests_with_shares(queries, range(1, len(queries) + 1), schema, budget, relation)
     return Plan(schema, requests, strategy="audit", workload=Workload([("a",)]), budget=budget, neighbours=relation)
 
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from crosstally.local import client
 
-__all__ = ["Channel", "defined_channel", "device_channel", "keeps_epsilon", "largest_ratio"]
-
 Channel = dict[tuple[int, ...], dict[int, Fraction]]
 """For each row of codes the probability of each answer."""
 

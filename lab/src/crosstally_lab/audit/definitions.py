@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Json", "Pair", "Requests", "Rows", "answer", "choice_probabilities", "sizes_of", "units_of", "worst_pairs"]
-
 Row = tuple[int, ...]
 Rows = tuple[Row, ...]
 Json = Mapping[str, Any]

@@ -39,8 +39,6 @@ from crosstally.budget import Budget
 from crosstally_lab.audit.findings import WHOLE, Finding
 from crosstally_lab.audit.guessing import FALSE_ALARMS, accuracy_bound, epsilon_bound
 
-__all__ = ["CONFIGURATIONS", "RELEASES", "Configuration", "audit_whole"]
-
 RELEASES = 20_000
 """Tosses of the coin for each configuration: about 10,000 releases of each table."""
 

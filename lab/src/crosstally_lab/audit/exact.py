@@ -31,8 +31,6 @@ from crosstally_lab.audit.channels import defined_channel, device_channel, keeps
 from crosstally_lab.audit.definitions import Requests, worst_pairs
 from crosstally_lab.audit.findings import EXACT, Finding
 
-__all__ = ["audit_exact", "json_requests"]
-
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
 """Oracles are audited at a small, a usual and a large epsilon; some change their kind of answer in between."""
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
-__all__ = ["EXACT", "REPLAY", "SAMPLED", "WHOLE", "Finding", "report_text"]
-
 EXACT, SAMPLED, WHOLE, REPLAY = "exact", "sampled", "end to end", "replay"
 """The parts of the audit, by their names on the command line."""
 

@@ -18,8 +18,6 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FALSE_ALARMS", "Drawn", "Guess", "Law", "Rule", "accuracy_bound", "best_accuracy", "likelihood_rules"]
-
 FALSE_ALARMS = 1e-3
 """The probability that a run reports a violation of a true claim, all its rules together."""
 

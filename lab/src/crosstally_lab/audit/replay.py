@@ -54,18 +54,6 @@ from crosstally.strategies import Residual
 from crosstally_lab.audit.cases import BUDGETS, STRATEGIES
 from crosstally_lab.audit.findings import REPLAY, Finding
 
-__all__ = [
-    "EXCEPTIONS",
-    "SOURCES",
-    "DifferentError",
-    "Pair",
-    "Run",
-    "audit_replay",
-    "pairs_of",
-    "replay_finding",
-    "subjects",
-]
-
 EXCEPTIONS = ("time", "memory", "notes for the steward's terminal", "outside: refuse")
 """What may depend on rows and is not compared."""
 

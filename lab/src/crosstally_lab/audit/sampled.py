@@ -57,8 +57,6 @@ from crosstally_lab.audit.guessing import (
     likelihood_rules,
 )
 
-__all__ = ["DRAWS", "Game", "audit_sampled", "games", "play", "subjects"]
-
 DRAWS = 400_000
 """Tosses of the coin in each game: about 200,000 for each table."""
 

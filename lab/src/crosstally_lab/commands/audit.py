@@ -20,7 +20,6 @@ from crosstally.platform_files import write_text, writing
 if TYPE_CHECKING:
     from crosstally_lab.audit import Finding
 
-__all__ = ["EXAMPLES", "audit"]
 
 EXAMPLES = (
     "crosstally audit --quick",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from crosstally_lab.papers.calibration import Calibration, Coverage
 
-__all__ = ["EXAMPLES", "calibrate"]
 
 EXAMPLES = (
     "crosstally calibrate people.schema.json --epsilon 1",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from crosstally_lab.papers.side_by_side import Result, SideBySide
 
-__all__ = ["EXAMPLES", "compare"]
 
 EXAMPLES = (
     "crosstally compare people.schema.json --rows 20000 --epsilon 1",

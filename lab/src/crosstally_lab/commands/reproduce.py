@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from crosstally_lab.papers.outcomes import Outcome
 
-__all__ = ["EXAMPLES", "reproduce"]
 
 EXAMPLES = (
     "crosstally reproduce --list",

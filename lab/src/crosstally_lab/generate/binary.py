@@ -9,8 +9,6 @@ from crosstally.errors import CrosstallyError
 from crosstally.generate.people import check_rows
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["binary_schema", "independent"]
-
 _RARE = 0.1  # the share of ones: most cells of a wide table stay empty
 
 

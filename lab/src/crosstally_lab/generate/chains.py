@@ -11,8 +11,6 @@ from crosstally.generate.people import check_rows
 from crosstally.schema import Schema
 from crosstally_lab.generate.binary import binary_schema
 
-__all__ = ["markov_chain"]
-
 
 def markov_chain(rows: int, attributes: int, order: int, random: np.random.Generator) -> tuple[pa.Table, Schema]:
     """PriView's MCHAIN (section 5): each row a series of bits, one int8 column ``x1``, ``x2``, ... for each position.

@@ -10,8 +10,6 @@ from crosstally.errors import CrosstallyError
 from crosstally.generate.people import check_rows
 from crosstally.schema import Attribute, Impossible, PublicCounts, Schema
 
-__all__ = ["hidden_classes", "shape_of"]
-
 CLASSES = 12
 """Enough that pairs do not say all about triples, few enough that attributes depend visibly on each other."""
 SPREAD = 1.0

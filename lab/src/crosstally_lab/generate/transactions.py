@@ -9,8 +9,6 @@ from crosstally.generate.people import check_rows
 from crosstally.schema import Schema
 from crosstally_lab.generate.binary import binary_schema
 
-__all__ = ["transactions"]
-
 _GROUPS = 5  # groups of visitors and of items, the k-th of size 1 / k. Invented: fewer make items less correlated
 _OWN_GROUP, _OTHER_GROUP = 3.0, 0.15  # how often items are seen, before the long tail and a visitor's activity
 _BLOCK = 65_536  # visitors drawn at a time; another number draws other visitors from the same seed

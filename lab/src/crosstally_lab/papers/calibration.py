@@ -26,8 +26,6 @@ from crosstally.sources import EncodedRows, encode_rows
 from crosstally.typing import Floats
 from crosstally_lab.generate.classes import hidden_classes
 
-__all__ = ["CLASSES", "LEVEL", "Calibration", "Coverage", "Held", "calibrated", "summed"]
-
 LEVEL = 0.95  # of the intervals that are counted: the one that people ask for, and releases show
 # Attributes of the tables asked: those that default releases cover, and wider ones that they do not.
 ORDERS = (1, 2, 3, 4, 6)

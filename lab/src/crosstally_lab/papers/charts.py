@@ -16,29 +16,6 @@ from typing import Any
 
 from crosstally.charts import FONT, INK
 
-__all__ = [
-    "PAGE",
-    "STAR",
-    "Look",
-    "category",
-    "chart",
-    "curves",
-    "dots",
-    "in_lanes",
-    "in_order",
-    "lanes",
-    "layer",
-    "least",
-    "legend",
-    "logarithmic",
-    "looks",
-    "points",
-    "quantity",
-    "rings",
-    "stacked",
-    "ticks",
-]
-
 PAGE = 800
 """Pixels that the panels of a chart may take side by side: a page shows them without shrinking their text."""
 # Colours that the colour-blind can tell apart, after Okabe and Ito; the last two are a brown and a grey.

@@ -18,8 +18,6 @@ from crosstally.generate.people import resample
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.generate.transactions import transactions
 
-__all__ = ["FOLDER_VARIABLE", "Rows", "clicks", "find", "read_as", "read_binary", "searches", "visits"]
-
 FOLDER_VARIABLE = "CROSSTALLY_DATA"
 _KOSARAK, _MSNBC = "kosarak-100k-top32.parquet", "msnbc-17.parquet"
 _VISITORS = 989_818  # of MSNBC: as many rows are generated where there is no file

@@ -9,7 +9,7 @@ from crosstally_lab.papers.calm import experiment as calm
 from crosstally_lab.papers.edbt12 import past_answers as edbt12
 from crosstally_lab.papers.edbt12 import publishing as edbt12_publishing
 from crosstally_lab.papers.icde13 import experiment as icde13
-from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Progress, Settings
+from crosstally_lab.papers.outcomes import Experiment, Outcome, Progress, Settings
 from crosstally_lab.papers.pods07 import experiment as pods07
 from crosstally_lab.papers.priview import (
     all_methods,
@@ -21,8 +21,6 @@ from crosstally_lab.papers.priview import (
     other_methods,
     times,
 )
-
-__all__ = ["EXPERIMENTS", "Claim", "Experiment", "Outcome", "experiment", "run"]
 
 _PRIVIEW = (crossover, other_methods, all_methods, comparison, methods, chains, designs, times)  # in the paper's order
 EXPERIMENTS: tuple[Experiment, ...] = tuple(

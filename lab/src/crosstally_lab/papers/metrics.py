@@ -15,30 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosstally.errors import CrosstallyError
 
-__all__ = [
-    "VERDICT_LEVEL",
-    "Interval",
-    "above",
-    "band",
-    "below",
-    "bootstrap_mean",
-    "candlestick",
-    "decided",
-    "grid_ratio_interval",
-    "jensen_shannon",
-    "mean_and_error",
-    "mean_interval",
-    "mean_relative_error",
-    "normalised_l2",
-    "ratio_interval",
-    "ratio_words",
-    "share_interval",
-    "span_words",
-    "sum_of_squared_errors",
-    "unpaired_ratio_interval",
-    "within",
-]
-
 FALSE_ALARMS = 1e-3
 """The probability that noise decides any claim wrongly in a run of all experiments; noise cannot be seeded."""
 _MOST_INTERVALS = 2_000  # of all experiments together: an estimate from above (some 900 were reckoned by hand)

@@ -14,8 +14,6 @@ from typing import Any, Literal, get_args
 from crosstally.errors import CrosstallyError, MissingExtraError
 from crosstally.platform_files import write_bytes, write_text
 
-__all__ = ["Claim", "Experiment", "Outcome", "Progress", "Settings", "Value", "drawn"]
-
 Value = str | int | float | bool | None
 Progress = Callable[[int, int], None]
 """Called with the steps done and the steps in all."""

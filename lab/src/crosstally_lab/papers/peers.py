@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from crosstally.budget import Budget
 from crosstally.typing import Floats
 
-__all__ = ["ALGORITHMS", "PeerDraw", "PeerTask", "draw", "draw_several", "peers_python", "versions"]
-
 ALGORITHMS = {
     "AIM": "OpenDP's AIM, trained on the named tables",
     "MST": "OpenDP's MST",

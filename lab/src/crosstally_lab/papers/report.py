@@ -11,8 +11,6 @@ from crosstally.html_text import html_table
 from crosstally_lab.papers.metrics import FALSE_ALARMS, VERDICT_LEVEL
 from crosstally_lab.papers.outcomes import Claim, Outcome, drawn
 
-__all__ = ["report"]
-
 _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}"

@@ -22,18 +22,15 @@ from crosstally.pipeline import release
 from crosstally.query.queries import Cells
 from crosstally.releases import Release
 from crosstally.schema import Schema
+from crosstally.sources.counts import BATCH_ROWS, bounded
 from crosstally.sources.kinds import source_of
-from crosstally.sources.reading_options import NO_OPTIONS
-from crosstally.sources.row_cells import Columns, kept_rows
-from crosstally.sources.source import BATCH_ROWS
+from crosstally.sources.source import RowEncoding
 from crosstally.strategies import Direct, Fourier, GreedyMerge, Residual, Strategy, Views
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 from crosstally_lab.generate.classes import hidden_classes
 from crosstally_lab.papers.metrics import Interval, ratio_interval
 from crosstally_lab.papers.peers import ALGORITHMS, PeerTask, draw, peers_python, versions
-
-__all__ = ["OURS", "Result", "SideBySide", "compare_methods"]
 
 OURS = "crosstally"
 """The name of the release that people get, to which all others are compared."""
@@ -219,9 +216,8 @@ def _drawn(schema: Schema, rows: int | None, public: Any, releases: int, seed: i
 
 def _codes(source: Any, schema: Schema) -> NDArray[np.int64]:
     """The cells of all rows that count: rows x attributes."""
-    columns = Columns.of(schema)
-    read = columns.batches(source_of(source), reading=NO_OPTIONS, batch_rows=BATCH_ROWS)
-    found = [np.stack(cells, axis=1) for _, cells, _ in kept_rows(read, columns, schema.attributes, BATCH_ROWS)]
+    coded = RowEncoding.of(schema).rows(source_of(source))
+    found = [np.stack(rows.codes, axis=1) for rows in bounded(coded, schema.unit, BATCH_ROWS)]
     return np.concatenate([np.zeros((0, len(schema.names)), np.int64), *found]).astype(np.int64)
 
 

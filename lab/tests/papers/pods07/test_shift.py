@@ -11,7 +11,8 @@ from scipy.stats import binom
 from conftest import schema_of
 from crosstally.budget import Budget, Noise, NoiseKind
 from crosstally.errors import QueryError
-from crosstally.inference.integers.programs import Target, nearest_table
+from crosstally.inference.integers.cell_columns import Target
+from crosstally.inference.integers.programs import nearest_table
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.strategies import Fourier

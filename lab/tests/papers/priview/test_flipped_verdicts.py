@@ -59,7 +59,7 @@ def test_views_that_are_not_made_consistent_flip_verdicts(monkeypatch: pytest.Mo
     """
 
     def last(self: Averages, values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-        parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._groups]
+        parts = [_coefficients(kind, np.stack([values[i] for i in group])) for kind, group in self._kinds]
         found = np.zeros(len(self.keys))
         found[self._places] = np.concatenate(parts)
         return found

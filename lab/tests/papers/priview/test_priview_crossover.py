@@ -7,6 +7,7 @@ import pytest
 from crosstally.errors import CrosstallyError
 from crosstally_lab.papers import experiments
 from crosstally_lab.papers.metrics import Interval
+from crosstally_lab.papers.outcomes import Outcome
 from crosstally_lab.papers.priview.crossover import (
     Measured,
     crossover,
@@ -91,25 +92,25 @@ def steps() -> list[tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def quick(steps: list[tuple[int, int]]) -> experiments.Outcome:
+def quick(steps: list[tuple[int, int]]) -> Outcome:
     return experiments.run("priview-crossover", quick=True, progress=lambda done, total: steps.append((done, total)))
 
 
-def test_every_claim_holds(quick: experiments.Outcome) -> None:
+def test_every_claim_holds(quick: Outcome) -> None:
     """Three intervals of level 1 - 1e-7: a false alarm in about 3e-7 of runs."""
     assert [claim.claim for claim in quick.claims if not claim.holds] == []
     assert [claim.of for claim in quick.claims] == ["paper"] * 4 + ["crosstally"] + ["paper"] * 2 + ["crosstally"] * 2
 
 
 @pytest.mark.parametrize("scale", [0.9, 1.1])
-def test_a_planted_error_of_a_tenth_in_the_scale_is_caught(quick: experiments.Outcome, scale: float) -> None:
+def test_a_planted_error_of_a_tenth_in_the_scale_is_caught(quick: Outcome, scale: float) -> None:
     """Half an interval is 5.7 standard errors, at most 9%: 0.81 and 1.21 lie outside in all but 1e-6 of runs."""
     for row in quick.rows:
         if row["predicted"] is not None:
             assert not row["low"] <= row["predicted"] * scale**2 <= row["high"]  # type: ignore[operator]
 
 
-def test_rows_say_which_noise_they_are_about(quick: experiments.Outcome) -> None:
+def test_rows_say_which_noise_they_are_about(quick: Outcome) -> None:
     kinds = {(row["measured"] is None, row["noise"]) for row in quick.rows}
     assert kinds == {(True, "continuous Laplace, variance 2 b^2"), (False, "discrete Laplace, as released")}
     formulas = {(row["k"], row["d"], row["strategy"]): row["formula"] for row in quick.rows}
@@ -118,14 +119,14 @@ def test_rows_say_which_noise_they_are_about(quick: experiments.Outcome) -> None
     assert formulas[5, 8, "Direct"] == 32 * 56**2
 
 
-def test_the_default_stands_beside_both(quick: experiments.Outcome) -> None:
+def test_the_default_stands_beside_both(quick: Outcome) -> None:
     """Measured, without a formula. Within a factor of ten of Flat's 256 V_u, which it may measure itself."""
     ours = next(row for row in quick.rows if row["strategy"] == "crosstally, default")
     assert (ours["k"], ours["d"], ours["draws"], ours["formula"]) == (5, 8, 10, None)
     assert 25.6 < float(ours["measured"] or 0) < 2560
 
 
-def test_progress_is_told_to_the_end(quick: experiments.Outcome, steps: list[tuple[int, int]]) -> None:
+def test_progress_is_told_to_the_end(quick: Outcome, steps: list[tuple[int, int]]) -> None:
     assert quick.chart is not None
     assert steps[-1][0] == steps[-1][1]
     assert steps == sorted(steps)

@@ -20,18 +20,6 @@ from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.axes import outer_product
 from crosstally.residuals.combining import by_shape
 
-__all__ = [
-    "Known",
-    "Reconstruction",
-    "known_alike",
-    "least_difference",
-    "least_differences",
-    "least_norm",
-    "linear_tables",
-    "solve",
-    "widened",
-]
-
 # Limits memory and time: a matrix of 18 MB, whose factor takes the cube. Beyond it conjugate gradients.
 _DIRECT_CONSTRAINTS = 1_500
 # Limits memory: 80 MB for the transform that holds the Hessian's entries. Beyond it conjugate gradients.

@@ -50,8 +50,6 @@ from crosstally.residuals import Estimate, combine, decompose, rebuild
 from crosstally.residuals.combining import by_shape
 from crosstally.typing import Floats
 
-__all__ = ["FittedView", "LatentClasses", "ReferenceChoice", "Trial", "calibrated", "fitted", "held_out"]
-
 _WIDE = 6
 """A view of fewer attributes says little beyond its margins. On releases of Adult and FARS with views of two to four
 attributes, and of MSNBC with tables of four, tables raked from the model had 1.1 to 1.5 times the error of maximum

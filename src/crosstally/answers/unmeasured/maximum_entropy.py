@@ -49,7 +49,6 @@ from crosstally.residuals.axes import outer_product
 if TYPE_CHECKING:
     from crosstally.kernels.margins import Blocks, Places, Work
 
-__all__ = ["fitted", "greatest_entropy", "has_margins", "maximum_entropy"]
 
 _SMALL, _SMALL_TRANSFORM = 150, 20_000
 """Up to so many known coefficients, and numbers in the transform, there is a matrix: it takes at most 8 ms, and the

@@ -23,8 +23,6 @@ from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.residuals import rebuild
 from crosstally.typing import Floats
 
-__all__ = ["greatest_entropy_again", "keeping_total", "nearest_to_reference", "rake", "raked", "raked_to_possible"]
-
 # Limits time and the end of raking: each margin within 0.1% of itself and one row. Tables here are random draws,
 # which differ by far more.
 _SWEEPS, _CLOSE = 10, 1e-3

@@ -17,24 +17,6 @@ from typing import Any
 
 from crosstally.checks import optional
 
-__all__ = [
-    "MOST_REQUESTS",
-    "POLICY",
-    "STATIC",
-    "Guard",
-    "Message",
-    "catalogue",
-    "check_installed",
-    "environment",
-    "host_of",
-    "is_loopback",
-    "log_error",
-    "named_hosts",
-    "static_file",
-    "texts_of",
-]
-
-
 _FOLDER = Path(__file__).parent
 _NEEDED = ("fastapi", "jinja2", "uvicorn")
 

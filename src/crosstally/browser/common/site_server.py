@@ -19,8 +19,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from crosstally.browser.common.site import MOST_REQUESTS
 from crosstally.errors import CrosstallyError
 
-__all__ = ["MOST_CONNECTIONS", "SECONDS", "Connection", "Server", "listen", "server"]
-
 MOST_CONNECTIONS = 400
 """Connections at once: more than requests, and well below the 1,024 files that a process may open on most systems."""
 

@@ -27,11 +27,6 @@ from crosstally.sql import answer_sql
 from crosstally.sql.group_by import Tables
 from crosstally.typing import Floats
 
-__all__ = [
-    "LARGE", "MOST", "ReleaseFile", "TooDearError", "metered", "opened", "price", "solved", "sql_bytes", "table_bytes",
-    "workers",
-]  # fmt: skip
-
 MOST = 5_000_000
 """The highest cost that is answered: the largest table that follows from measurements, once."""
 

@@ -28,8 +28,6 @@ from crosstally.exports.formats import Format, Written, written
 from crosstally.exports.json_tables import codes_of, json_stat_metadata, measure_name
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["PREFIX", "Stream", "router"]
-
 text = texts_of("explorer")
 
 PREFIX = "/api/v2"

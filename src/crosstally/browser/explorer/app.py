@@ -17,8 +17,6 @@ from crosstally.browser.explorer.served import Served, problem_of
 from crosstally.errors import CrosstallyError
 from crosstally.releases.statement import installed_versions
 
-__all__ = ["create_app"]
-
 text = texts_of("explorer")
 
 

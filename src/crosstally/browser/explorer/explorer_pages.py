@@ -26,8 +26,6 @@ from crosstally.query.question import Where
 from crosstally.reliability import THRESHOLDS
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["Pages"]
-
 text = texts_of("explorer")
 
 _FOLDER = Path(__file__).parent

@@ -18,16 +18,6 @@ from crosstally.browser.explorer.view import Order, Show, TableView
 from crosstally.reliability import PUBLISHED, SIGNS, Reliability
 from crosstally.typing import Floats
 
-__all__ = [
-    "MAX_SHOWN",
-    "Grid",
-    "cells_markup",
-    "grid",
-    "joined",
-    "number_text",
-    "percent_text",
-]
-
 text = texts_of("explorer")
 
 MAX_SHOWN = 5_000

@@ -23,19 +23,6 @@ from crosstally.checks import optional
 from crosstally.exports.formats import known
 from crosstally.reliability import PUBLISHED, SIGNS
 
-__all__ = [
-    "DARK",
-    "LIGHT",
-    "MAX_BARS",
-    "MAX_TILES",
-    "Theme",
-    "chart_of",
-    "inline_svg",
-    "picture",
-    "specification",
-    "too_large",
-]
-
 text = texts_of("explorer")
 
 MAX_BARS = 400  # with more, bars are thinner than a pixel or two on a page

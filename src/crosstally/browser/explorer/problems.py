@@ -11,8 +11,6 @@ from starlette.responses import Response
 
 from crosstally.browser.common.site import texts_of
 
-__all__ = ["MEDIA_TYPE", "HttpProblem", "problem_response"]
-
 text = texts_of("explorer")
 
 MEDIA_TYPE = "application/problem+json"

@@ -30,8 +30,6 @@ from crosstally.reliability import PUBLISHED
 from crosstally.schema import Attribute, Schema
 from crosstally.synthesis.microdata import batches
 
-__all__ = ["release_page", "strongest_associations"]
-
 text = texts_of("page")
 
 _BARS = 24  # of a chart; of more values the most frequent are drawn

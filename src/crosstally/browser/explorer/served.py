@@ -35,8 +35,6 @@ from crosstally.query.question import Where
 from crosstally.releases import Release, open_release
 from crosstally.releases.statement import installed_versions
 
-__all__ = ["AT_ONCE", "FORMATS", "STREAMED", "Served", "problem_of", "served"]
-
 text = texts_of("explorer")
 
 AT_ONCE = 500_000  # limits memory; see below

@@ -10,8 +10,6 @@ from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
 from crosstally.query.question import Where
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["curl", "python", "shell", "sql"]
-
 
 def python(file: str, names: Sequence[str], where: str, regrouping: Regrouping = AS_IT_IS) -> str:
     """Lines of Python that give the same table."""

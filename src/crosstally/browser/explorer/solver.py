@@ -31,11 +31,6 @@ from typing import Any
 from crosstally.browser.common.site import log_error
 from crosstally.errors import CrosstallyError
 
-__all__ = [
-    "CACHE_BYTES", "DEADLINE", "MEMORY", "PLACES", "SECONDS", "WAITING", "BusyError", "Cache", "EndedError", "Solver",
-    "TooMuchError", "UnforeseenError", "Worker",
-]  # fmt: skip
-
 PLACES: Mapping[str, int] = {"tables": 2, "large": 1, "sql": 1, "charts": 1, "files": 1}
 """The kinds of work, and how much of each is done at once: none of them can keep another one waiting."""
 

@@ -18,8 +18,6 @@ from crosstally.errors import QueryError
 from crosstally.query.question import Where, cells_in_words
 from crosstally.schema import Attribute, Schema
 
-__all__ = ["LEVELS", "Chart", "Order", "Show", "TableView", "read_view"]
-
 LEVELS = (0.9, 0.95, 0.99)
 """The levels of intervals that statistical offices print."""
 

@@ -10,8 +10,6 @@ from crosstally.browser.steward.review import Review
 from crosstally.schema import MISSING, OTHER, Attribute, Outside, RowReading, Schema
 from crosstally.strategies.verdicts import ExpectedError
 
-__all__ = ["Card", "LabelLine", "card", "facts", "outlook"]
-
 text = texts_of("review")
 
 _ON_CARD = 6  # labels of an attribute on the overview

@@ -25,20 +25,6 @@ from crosstally.schema import (
 from crosstally.schema.facts import read_facts
 from crosstally.schema.reading import DateReading
 
-__all__ = [
-    "approve",
-    "choose_origin",
-    "cut",
-    "describe",
-    "drop",
-    "merge",
-    "rename",
-    "reorder",
-    "set_facts",
-    "set_outside",
-    "set_periods",
-]
-
 
 def merge(schema: Schema, name: str, chosen: Sequence[str], into: str) -> Schema:
     """One cell for several: labels, or texts of the file that are no label yet.

@@ -25,10 +25,8 @@ from crosstally.errors import CrosstallyError, PlanError, WorkloadError
 from crosstally.releases.statement import caveats
 from crosstally.schema import Schema
 from crosstally.strategies.advice import Advice, AdviceKind
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import DEFAULT, Proposal, compare
 from crosstally.strategies.verdicts import ExpectedError
-
-__all__ = ["budget_in_words", "create_app", "query_of", "read_proposal"]
 
 text = texts_of("plan")
 
@@ -84,7 +82,7 @@ class _Page:
     def _planned(self, query: str) -> Found:
         """What to expect of the proposal that an address asks for."""
         asked = read_proposal(parse_qsl(query), self.schema)
-        comparison = asked.compared(asked.schema(self.schema))
+        comparison = compare(asked.schema(self.schema), asked, strategies=DEFAULT)
         return comparison.expected, comparison.advice()
 
     def _context(self, asked: Proposal, found: Found, request: Request) -> dict[str, Any]:
@@ -164,9 +162,9 @@ def _link(asked: Proposal, schema: Schema, advice: Advice) -> str:
     """The address of the page with a piece of advice followed; empty where the schema itself has to change."""
     alternative = advice.alternative
     if advice.kind in (AdviceKind.BUDGET, AdviceKind.DELTA):
-        return query_of(replace(asked, budget=alternative.budget))
-    if advice.kind is AdviceKind.TABLES and alternative.asked is not None:
-        return query_of(replace(asked, ways=None, tables=alternative.asked.tables))
+        return query_of(replace(asked, budget=alternative.proposal.budget))
+    if advice.kind is AdviceKind.TABLES and alternative.proposal.named is not None:
+        return query_of(replace(asked, ways=None, tables=alternative.proposal.named.tables))
     if advice.kind is AdviceKind.VALUES:
         pairs = zip(alternative.schema.attributes, schema.attributes, strict=True)
         changed = {new.name: new.size for new, old in pairs if new.size < old.size}

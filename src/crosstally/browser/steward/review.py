@@ -23,11 +23,8 @@ from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.platform_files import write_bytes, write_text
 from crosstally.schema import RowReading, Schema
 from crosstally.sources.inspection import Distribution, Distributions
-from crosstally.strategies.proposal import Proposal
+from crosstally.strategies.planner import DEFAULT, Proposal, compare
 from crosstally.strategies.verdicts import ExpectedError
-
-__all__ = ["COOKIE", "IDLE_SECONDS", "Review", "Session", "previous_of", "write_entrance"]
-
 
 _MOST_KEPT = 64  # outlooks that are not computed again
 _WIDE_FROM = 31
@@ -143,7 +140,7 @@ class Review:
 
 def _outlook(schema: Schema, wanted: Proposal, rows: int) -> Outlook:
     try:
-        return replace(wanted, rows=rows).compared(schema.public()).expected, ""
+        return compare(schema.public(), replace(wanted, rows=rows), strategies=DEFAULT).expected, ""
     except CrosstallyError as error:
         return (), str(error)
 

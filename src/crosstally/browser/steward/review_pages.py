@@ -26,9 +26,7 @@ from crosstally.errors import CrosstallyError, SchemaError
 from crosstally.schema import Schema
 from crosstally.sources.drafting.edges import bin_names
 from crosstally.sources.inspection import FEW_ROWS
-from crosstally.strategies.proposal import Proposal
-
-__all__ = ["create_app", "serve"]
+from crosstally.strategies.planner import Proposal
 
 text = texts_of("review")
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import whole_file, writing
 
-__all__ = ["deliver", "prepare_streams", "spelled", "without_codes", "write_exactly", "write_json_text"]
-
 _FOR_PEOPLE, _IN_JSON = "crosstally.people", "crosstally.json"
 
 # What our own words use beyond ASCII, as a person would type it. The progress bar's spinner is in Braille.

@@ -14,7 +14,6 @@ from crosstally.exports.formats import margins
 if TYPE_CHECKING:
     from crosstally.answers.marginal import Marginal
 
-__all__ = ["cell_texts", "notes", "show", "title"]
 
 MOST_LINES = 1_000  # cells of a table on a terminal: more scroll away unread. Files have all of them
 

@@ -26,29 +26,6 @@ from rich.text import Text
 from crosstally.budget import decimal_text
 from crosstally.cli.output.encoding import spelled, without_codes, write_json_text
 
-__all__ = [
-    "Screen",
-    "amount",
-    "chosen_row",
-    "count",
-    "data",
-    "facts",
-    "grid",
-    "joined",
-    "kept_together",
-    "number_of",
-    "one_line",
-    "people",
-    "print_json",
-    "printable",
-    "progress",
-    "progress_of_reading",
-    "reading",
-    "share",
-    "significant",
-    "tenths",
-]
-
 PROSE_WIDTH = 96  # columns of running text: longer lines are hard to read
 UNBOUNDED = 4096  # columns if stdout is no terminal: enough that no table is wrapped or cut
 _PATIENCE = 1.0  # seconds before progress is shown: what ends sooner needs none

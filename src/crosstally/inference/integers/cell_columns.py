@@ -18,8 +18,6 @@ from crosstally.query.queries import Query
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["CellColumns", "ScoreTable", "Target"]
-
 MAX_NUMBERS = 20_000  # limits time and memory: each number is a row of the linear program. More are refused
 
 

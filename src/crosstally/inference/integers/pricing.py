@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from crosstally.inference.integers.cell_columns import ScoreTable
 from crosstally.typing import Floats
 
-__all__ = ["MAX_LISTED", "all_scores", "best_listed", "best_proved", "local_search", "scores_of"]
-
 MAX_LISTED = 2**22  # limits memory: 32 MB of scores. Larger tables are searched, and proved by an integer program
 # A limit: sweeps end when no cell moves. Fewer may miss better cells, which costs a later round and no proof.
 _SWEEPS = 30

@@ -23,8 +23,6 @@ from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, best_
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["FittedTable", "Objective", "Target", "nearest_table", "round_with_total"]
-
 Objective = Literal["largest", "total"]
 
 # Cells: a table this small starts with all of them, and needs no search. Chosen: a program of 512 columns is quick.

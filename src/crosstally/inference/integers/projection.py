@@ -21,8 +21,6 @@ from crosstally.inference.integers.programs import FittedTable, round_with_total
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["nonnegative_least_squares", "projected_table", "whole_numbers"]
-
 # Random cells from which a search starts. Chosen; fewer find fewer cells a round, and the fit may end earlier.
 _STARTS = 100
 _BATCH = 40  # cells that are added at once. Chosen: more mean fewer but larger problems of least squares

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from .field_rules import fraction, list_of, need, whole
 
-__all__ = ["ANSWERS", "KINDS", "SecureSource", "cells_of", "draw", "worst_ratio"]
-
 ANSWERS = 2**64  # a report holds an answer as an unsigned number of 64 bits
 _MASK_CELLS = 64  # so a mask of cells has at most so many
 _MOST_BUCKETS = 2**16  # a design takes primes up to 61; up to here trial division is quick

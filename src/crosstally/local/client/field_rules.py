@@ -12,9 +12,6 @@ from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["LONGEST_AMOUNT", "amount", "fields", "fraction", "list_of", "need", "odds_below", "whole"]
-
-
 _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+|/0*[1-9][0-9]*)?")  # no exponents: 1e999999 would fill the memory
 LONGEST_AMOUNT = 200  # characters; a double written out has at most 65 where epsilon may be
 

@@ -13,8 +13,6 @@ from .draws import ANSWERS, KINDS, cells_of, worst_ratio
 from .field_rules import ProtocolError, fields, fraction, list_of, need, odds_below, whole
 from .row_codes import size_of
 
-__all__ = ["GROUP_HASH", "VERSION", "check_protocol", "protocol_digest", "protocol_id"]
-
 VERSION = 1  # of protocols and reports
 GROUP_HASH = "hmac-sha256"  # how a token gives a group, by its name in protocols
 _MOST_ATTRIBUTES, _MOST_CELLS, _LARGEST_EDGE = 512, 100_000, 1e300  # those of a schema (crosstally.schema)

@@ -19,8 +19,6 @@ from .protocol_checks import check_protocol, protocol_digest, protocol_id
 from .row_codes import read_row, settled
 from .store import FileStore
 
-__all__ = ["RECORD", "TOKEN_BYTES", "group_of_token", "is_token", "place_of_token", "report"]
-
 RECORD = struct.Struct("<B8s16sIQ")
 TOKEN_BYTES = 16  # a token is the id of its report, so that records have one size, with tokens and without
 _TOKEN = re.compile(f"[0-9a-f]{{{2 * TOKEN_BYTES}}}")

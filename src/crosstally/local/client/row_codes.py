@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-__all__ = ["encode_row", "read_row", "settled", "size_of"]
-
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _LONGEST_NUMBER = 5_000  # digits of a value that are written out: Decimal("1e999999999") would fill the memory
 

@@ -19,7 +19,6 @@ try:
 except ImportError:  # not on every system; the store then locks by a file that only one process can create
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileStore"]
 
 _LOCK_SECONDS = 30  # how long to wait for a lock that a file stands for, where there is no fcntl
 

@@ -33,8 +33,6 @@ from crosstally.residuals.combining import by_shape
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["MOST_ATTRIBUTES", "expected_measurements"]
-
 # The posterior is of singles, pairs and triples: wider views are shrunk towards independence instead.
 MOST_ATTRIBUTES = 3
 _FITTED_ROUNDS = 20  # raking of one pair's table to both its margins. Chosen: these nearly fit before

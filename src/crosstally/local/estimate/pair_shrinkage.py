@@ -35,8 +35,6 @@ from crosstally.residuals import Estimate
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Shrunk", "answered", "coefficient_variances", "shrunk_measurements"]
-
 Names = tuple[str, ...]
 # Limits time: in a larger view only sets of up to this many attributes are shrunk; the others stay as measured.
 _MOST_ATTRIBUTES = 6

@@ -69,20 +69,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-__all__ = [
-    "NODES",
-    "START",
-    "Items",
-    "Pairs",
-    "expected_interactions",
-    "fitted_law",
-    "interactions_at",
-    "laws_of_others",
-    "likelihoods",
-    "posterior",
-]
-
-
 # Log odds ratios at which the law has weights: -5.5 to 5.5 (one to 237), dense about independence. Chosen; links that
 # are stronger are taken for the last node's.
 NODES: Floats = np.sinh(np.linspace(-2.4, 2.4, 25))

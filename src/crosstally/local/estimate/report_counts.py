@@ -23,8 +23,6 @@ from crosstally.measurements import Measurement
 from crosstally.query.operators import contrast_variance
 from crosstally.query.queries import Cells, Contrast
 
-__all__ = ["measurements_of"]
-
 
 def measurements_of(
     protocol: Protocol, people: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]

@@ -24,22 +24,6 @@ from numpy.typing import NDArray
 from crosstally.budget import fraction_of_text
 from crosstally.errors import BudgetError, CrosstallyError, PlanError
 
-__all__ = [
-    "MASK_CELLS",
-    "MOST_SLOTS",
-    "AnswerSpace",
-    "Answers",
-    "Counts",
-    "ReportTally",
-    "filled",
-    "odds_below",
-    "read_probability",
-    "rounded_down",
-    "rounded_up",
-    "threshold",
-]
-
-
 # Probabilities are whole numbers of 2^-32: a device draws 32 bits for each. Coarser ones lose accuracy, never privacy.
 RESOLUTION = 2**32
 # Chosen. Below it a report says next to nothing (odds of 1.001 to 1); above it hardly any answer is hidden (nine

@@ -37,8 +37,6 @@ from crosstally.local.oracles.oracle import (
     register,
 )
 
-__all__ = ["HadamardResponse", "ResidualBit", "hadamard_transform"]
-
 
 def hadamard_order(cells: int) -> int:
     """The order of the smallest matrix with a column for each cell: a power of two.

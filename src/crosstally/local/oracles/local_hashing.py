@@ -24,8 +24,6 @@ from crosstally.local.oracles.answers import (
 )
 from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
-__all__ = ["LocalHashing", "hashes"]
-
 # the best number of buckets is about e^epsilon + 1; more than these help nobody whose epsilon is below 4
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 

@@ -48,22 +48,6 @@ from crosstally.local import client
 from crosstally.local.oracles.answers import Answers, AnswerSpace, Counts, read_probability
 from crosstally.schema import MAX_VALUES
 
-__all__ = [
-    "ORACLES",
-    "Codes",
-    "Oracle",
-    "ResidualAnswer",
-    "ResidualOracle",
-    "ViewOracle",
-    "best_oracle",
-    "cell_numbers",
-    "centred",
-    "oracle_of",
-    "register",
-    "view_oracles",
-]
-
-
 Codes = NDArray[np.int64]
 
 

@@ -36,8 +36,6 @@ from crosstally.local.oracles.oracle import (
     register,
 )
 
-__all__ = ["EachAttribute", "RandomisedResponse"]
-
 
 @register
 @dataclass(frozen=True, slots=True)

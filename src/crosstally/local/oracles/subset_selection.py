@@ -19,8 +19,6 @@ from crosstally.local.oracles.answers import (
 )
 from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
-__all__ = ["SubsetSelection"]
-
 
 @register
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ from crosstally.local.oracles.answers import (
 )
 from crosstally.local.oracles.oracle import Codes, ViewOracle, cell_numbers, register
 
-__all__ = ["UnaryEncoding"]
-
 _RESOLUTION = 2**16  # steps of ``other``: in bulk half a word decides about a bit
 _NARROW_CELLS = 16  # up to here half a word is drawn for each bit; beyond, all bits of a mask are drawn at once
 _WIDE_WORDS = 7.7  # of 64 bits, for each mask: about as many as are compared until all 64 bits are decided

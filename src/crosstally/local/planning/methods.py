@@ -40,18 +40,6 @@ from crosstally.local.planning.report_groups import (
     view_groups,
 )
 
-__all__ = [
-    "METHODS",
-    "PAPER_KINDS",
-    "SHRUNK",
-    "ViewSets",
-    "balanced_views",
-    "calm_noise",
-    "calm_views",
-    "groups_of",
-    "view_candidates",
-]
-
 PAPER_KINDS = (RandomisedResponse.kind, UnaryEncoding.kind, LocalHashing.kind)
 SHRUNK = ("residuals", "views")
 """The methods whose releases are shrunk unless somebody says otherwise; the papers' are released as the papers do."""

@@ -30,23 +30,6 @@ from crosstally.local.oracles import Oracle, best_oracle
 from crosstally.local.oracles.hadamard_response import ResidualBit
 from crosstally.local.oracles.randomised_response import EachAttribute
 
-__all__ = [
-    "STRONG",
-    "TYPICAL",
-    "WEAK",
-    "Beliefs",
-    "Group",
-    "Measured",
-    "each_group",
-    "error_of",
-    "measured_sets",
-    "predicted_error",
-    "predicted_range",
-    "residual_groups",
-    "unmeasured_error",
-    "view_groups",
-]
-
 # Shares of people are whole numbers of about this in all, so that a protocol is exact text. At least one for a group.
 SHARES = 2**20
 

@@ -20,8 +20,6 @@ from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear
 from crosstally.schema import Schema
 
-__all__ = ["MOST_ASKED_TOGETHER", "Positions", "QueryBatch", "QueryGroup", "parts_of", "projected"]
-
 # Limits memory: 1.6 GB of doubles, a number for each query and each cell of its table. More are refused.
 _MAX_NUMBERS = 200_000_000
 MOST_ASKED_TOGETHER = 8  # a query over k attributes has 2^k parts: 256 at most. More are refused

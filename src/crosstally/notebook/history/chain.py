@@ -25,8 +25,6 @@ from crosstally.notebook.history.constraints import Problem
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
 
-__all__ = ["CellsOf", "Chain"]
-
 # The share of the prior in adapted proposals. Chosen: 0 would never propose a value that no row has; more take longer.
 _KEPT_PRIOR = 0.2
 

@@ -42,8 +42,6 @@ from crosstally.notebook.history.correlated import SharedErrors
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
 
-__all__ = ["CovarianceModel", "Features", "NoisyAnswers", "Posterior", "Variances"]
-
 # Shared parts are kept as low rank while their cells are below a quarter of the answers, but at least 300 and at most
 # 1,500: limits time, since its matrix is factored at each step. Results do not depend on it.
 _LOW_RANK = (300, 1500)

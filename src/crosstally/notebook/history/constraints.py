@@ -35,8 +35,6 @@ from crosstally.residuals.nested import full_part_measured
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Constraints", "Problem", "problem"]
-
 SOFT = 4.0
 """c of the softness k = c (b / n) / beta: differences up to c scales of the noise cost their square, larger ones their
 size (Huber's penalty).

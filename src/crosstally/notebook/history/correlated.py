@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from crosstally.measurements import Measurement, read_only
 from crosstally.typing import Floats
 
-__all__ = ["Correlated", "SharedErrors", "shared_errors", "split_noise"]
-
 _ROUNDING = 1e-12  # eigenvalues below this part of the largest are rounding, and their shared errors are left out
 
 

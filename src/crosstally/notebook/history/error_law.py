@@ -32,8 +32,6 @@ from crosstally.notebook.history.constraints import Constraints
 from crosstally.notebook.history.newton import MOST_QUERIES
 from crosstally.typing import Floats
 
-__all__ = ["DEVIATION", "FREEDOM", "Unexplained", "factor"]
-
 FREEDOM = 3.0
 """The degrees of freedom of Student's law.
 

@@ -28,23 +28,6 @@ from crosstally.notebook.history.error_law import Unexplained
 from crosstally.notebook.history.newton import Ascent
 from crosstally.typing import Floats
 
-__all__ = [
-    "FOLDS",
-    "LEAST",
-    "best_alpha",
-    "best_of",
-    "cross_validated",
-    "folds_of",
-    "held_out",
-    "leave_one_out",
-    "means_over",
-    "one_alpha",
-    "share_of",
-    "squared_error",
-    "stein",
-]
-
-
 FOLDS = 5
 """As in section 5.1 of the paper. More cost their number and leave less out."""
 LEAST = 20

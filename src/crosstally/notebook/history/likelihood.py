@@ -39,9 +39,6 @@ from crosstally.notebook.history.components import CovarianceModel, NoisyAnswers
 from crosstally.notebook.history.loadings import Mixture, moved
 from crosstally.typing import Floats
 
-__all__ = ["LikelihoodFit", "VariancePrior", "fit", "information", "replaced", "statistics", "tilted"]
-
-
 _DAMPING = 0.7  # the part of a step of expectation propagation that is taken. Chosen: whole steps may swing to and fro
 # The widest normal answer in place of a Laplace one, in squared scales: one that says nothing, and stays finite.
 _WIDEST = 1e8

@@ -32,8 +32,6 @@ import numpy as np
 from crosstally.notebook.history.components import CovarianceModel, Posterior
 from crosstally.typing import Floats
 
-__all__ = ["Evidence", "Mixture", "evidence", "moved", "ordered_covariance"]
-
 # How far neighbours are alike: by e after this share of rows. Chosen; the answers say how much of it there is.
 _REACH = 0.3
 # The belief in even shares counts as this many answers. A larger number keeps a short history from trusting the order

@@ -13,8 +13,6 @@ from crosstally.measurements import Measurement
 from crosstally.query.linear import Linear, Term
 from crosstally.schema import Schema
 
-__all__ = ["answers_of_matrices"]
-
 _MOST_ANSWERS = 1_500
 """Answers taken from all such measurements together, about ten seconds of a history; the largest are left out first."""
 

@@ -44,9 +44,6 @@ from crosstally.notebook.history.chain import Chain
 from crosstally.notebook.history.constraints import Constraints, Problem
 from crosstally.typing import Floats
 
-__all__ = ["MOST_QUERIES", "WINDOW", "Ascent", "AscentFit", "Newton"]
-
-
 # A guard of time: queries up to which C, (m, m), is computed. 1,500 take about a second for each fresh C.
 MOST_QUERIES = 1_500
 # Rows that C is computed from, at least, and for each query: fewer make C singular, more cost their number.

@@ -39,8 +39,6 @@ from crosstally.notebook.history.components import NoisyAnswers, Posterior, Vari
 from crosstally.notebook.history.likelihood import information, replaced, statistics
 from crosstally.typing import Floats
 
-__all__ = ["Plausible", "Scale", "plausible"]
-
 # Standard deviation of the logarithm of a variance about its level. This, the next and the grid were chosen on
 # generated rows of the kinds in lab/evidence/history.md (other draws): less makes bars of short histories too narrow.
 _OWN = 1.2

@@ -13,8 +13,6 @@ from crosstally.errors import QueryError
 from crosstally.measurements import read_only
 from crosstally.schema import Schema
 
-__all__ = ["Prior", "shares"]
-
 # Each value has at least this part of an even share: zero would say that nobody can have it, which noise cannot.
 _FLOOR = 0.01
 

@@ -33,8 +33,6 @@ from crosstally.schema import Schema
 from crosstally.threads import on_one_thread
 from crosstally.typing import Floats
 
-__all__ = ["Estimates", "History"]
-
 # How far the counts deviate from the prior, as a share of the rows: with known tables of single attributes, and
 # without. Chosen; this belief matters for short histories, and many answers override it (docs/methods/history.md).
 _KNOWN_SPREAD, _UNKNOWN_SPREAD = 0.1, 0.3

@@ -30,8 +30,6 @@ from crosstally.notebook.history.newton import MOST_QUERIES, WINDOW, Ascent
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["SWEEPS", "Synthetic", "maximum_entropy", "synthesize"]
-
 # The paper's alpha, whose value it does not give, where answers cannot choose it: chosen on generated rows. More trusts
 # noisy answers further.
 _ALPHA = 1e-3

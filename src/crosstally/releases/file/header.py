@@ -32,29 +32,6 @@ from crosstally.releases.publication import check_variance
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
 
-__all__ = [
-    "CHOSEN_FIELDS",
-    "CONTENT",
-    "DIGEST_KEY",
-    "ESTIMATE_FIELDS",
-    "FORMAT",
-    "HEADER_FIELDS",
-    "HEADER_KEY",
-    "KIND_FIELDS",
-    "MAX_EXACT",
-    "MAX_HEADER",
-    "ROOM_KEY",
-    "TEXTS",
-    "MeasurementKind",
-    "ReleaseHeader",
-    "arrow_schema",
-    "column_names",
-    "digest",
-    "least_size",
-    "places",
-    "read_header",
-]
-
 FORMAT = 1
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says

@@ -43,8 +43,6 @@ from crosstally.releases.release import Release
 from crosstally.residuals import Estimate, combine
 from crosstally.residuals.nested import extended_measurements
 
-__all__ = ["PAGE_ROWS", "Chunk", "check_pages", "chunks_of", "open_release"]
-
 # Arrow closes a page at 1 MiB, looking after every 1,024 rows, so every page but the last of a column has at least as
 # many rows. Beside them a column has a dictionary and, where that grew too large, one page more.
 PAGE_ROWS = 1024

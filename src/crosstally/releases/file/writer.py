@@ -45,8 +45,6 @@ from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
 from crosstally.schema import Schema
 
-__all__ = ["rehearse", "save_release"]
-
 _GROUP_ROWS = 2**17  # rows of a group: readers unpack one group at a time, a megabyte for each column of numbers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,6 @@ from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 from crosstally.sources.guard import guarded
-
-__all__ = ["check_readable", "flags", "is_readable", "is_text", "numbers", "plain_text", "plain_values"]
 
 
 def is_readable(kind: pa.DataType) -> bool:
@@ -76,7 +75,20 @@ def numbers(column: pa.Array) -> NDArray[Any]:
     return np.frombuffer(buffer, dtype, len(column), column.offset * dtype.itemsize)
 
 
+def looked_up(table: NDArray[Any], indices: pa.Array) -> NDArray[Any]:
+    """The entry of a table at each index; its last entry is for nulls."""
+    if not len(indices):
+        return table[:0]
+    return np.asarray(table[numbers(pc.fill_null(pc.cast(indices, pa.int64()), len(table) - 1))])
+
+
 def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
     """Booleans without nulls as an array."""
     array: NDArray[np.bool_] = column.to_numpy(zero_copy_only=False)
     return array
+
+
+def rows_of_each(texts: Sequence[pa.Array]) -> NDArray[np.int64]:
+    """How often each different text occurs in arrays of large_string; nulls are left out."""
+    times: NDArray[np.int64] = pa.chunked_array(texts, pa.large_string()).drop_null().value_counts().field(1).to_numpy()
+    return times

@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 
 from crosstally.errors import OutsideValueError
 from crosstally.schema import Attribute, Outside, ValueRule, canonical_text
-from crosstally.sources.codes.arrays import check_readable, flags, is_text, numbers, plain_text, plain_values
+from crosstally.sources.codes.arrays import check_readable, flags, is_text, looked_up, numbers, plain_text, plain_values
 from crosstally.sources.codes.values import MAY_CHANGE, Bins, Values, float_text
 from crosstally.sources.guard import guarded
-
-__all__ = ["Encoder", "canonical_texts", "encode", "matcher_of", "read_texts"]
-
 
 # A column of any Arrow type as codes, one for each row. With n labels the codes are 0 to n - 1 for the labels, n for a
 # value outside them and n + 1 for a missing one; what becomes of the last two is the attribute's rule and not decided
@@ -42,7 +39,8 @@ def encode(name: str, column: pa.Array, matcher: Matcher) -> Codes:
     check_readable(name, kind)
     codes: Codes
     if pa.types.is_dictionary(kind):
-        return _encode_dictionary(name, column, matcher)
+        table = np.append(encode(name, column.dictionary, matcher), matcher.dtype(matcher.labels + 1))
+        return looked_up(table, column.indices)
     if pa.types.is_null(kind) or not len(column):
         return np.full(len(column), matcher.labels + 1, matcher.dtype)
     if pa.types.is_boolean(kind):
@@ -63,21 +61,10 @@ def encode(name: str, column: pa.Array, matcher: Matcher) -> Codes:
     return codes
 
 
-def _encode_dictionary(name: str, column: pa.DictionaryArray, matcher: Matcher) -> Codes:
-    table = np.append(encode(name, column.dictionary, matcher), matcher.dtype(matcher.labels + 1))
-    indices = column.indices
-    if indices.null_count:
-        indices = pc.fill_null(pc.cast(indices, pa.int64()), len(column.dictionary))
-    codes: Codes = table[numbers(indices)] if len(column) else table[:0]
-    return codes
-
-
 def _encode_distinct(name: str, column: pa.Array, matcher: Matcher) -> Codes:
     encoded = pc.dictionary_encode(column)
-    values = plain_values(name, encoded.dictionary)
-    table = np.array([matcher.scalar(value) for value in values] + [matcher.labels + 1], matcher.dtype)
-    codes: Codes = table[numbers(pc.fill_null(encoded.indices, len(values)))]
-    return codes
+    codes = [matcher.scalar(value) for value in plain_values(name, encoded.dictionary)]
+    return looked_up(np.array([*codes, matcher.labels + 1], matcher.dtype), encoded.indices)
 
 
 # A column of any Arrow type as canonical texts.
@@ -128,29 +115,25 @@ def _from_texts(texts: pa.Array) -> pa.Array:
 
 def read_codes(name: str, column: pa.Array, rule: ValueRule, matcher: Matcher) -> NDArray[Any]:
     """The codes of a column after its rule, as ``encode`` gives them without one."""
-    texts, places = _distinct(name, column, rule)
-    table = np.array([*map(matcher.scalar, texts), matcher.labels + 1], matcher.dtype)
-    codes: NDArray[Any] = table[places]
-    return codes
+    texts, indices = _distinct(name, column, rule)
+    return looked_up(np.array([*map(matcher.scalar, texts), matcher.labels + 1], matcher.dtype), indices)
 
 
 def read_texts(name: str, column: pa.Array, rule: ValueRule) -> pa.Array:
     """The texts of a column after its rule (large_string); null where a value is missing."""
-    texts, places = _distinct(name, column, rule)
-    return pa.array([*texts, None], pa.large_string()).take(pa.array(places))
+    texts, indices = _distinct(name, column, rule)
+    return pa.array(texts, pa.large_string()).take(indices)
 
 
-def _distinct(name: str, column: pa.Array, rule: ValueRule) -> tuple[list[str | None], NDArray[np.int64]]:
-    """What each different value means, and which of them every row has; the number after the last is for none."""
+def _distinct(name: str, column: pa.Array, rule: ValueRule) -> tuple[list[str | None], pa.Array]:
+    """What each different value means, and which of them every row has; null for none."""
     check_readable(name, column.type)
     if pa.types.is_null(column.type):
-        return [], np.zeros(len(column), np.int64)
+        return [], pa.nulls(len(column), pa.int64())
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(plain_text(column))
     known = canonical_texts(name, column.dictionary).to_pylist()
-    texts = [None if text is None else rule.text(text) for text in known]
-    indices = pc.fill_null(pc.cast(column.indices, pa.int64()), len(texts))
-    return texts, numbers(indices) if len(column) else np.zeros(0, np.int64)
+    return [None if text is None else rule.text(text) for text in known], column.indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +158,30 @@ class Encoder:
             return read_codes(name, column, self.rule, self.matcher)
         return encode(name, column, self.matcher)
 
+    def raw_scalar(self, text: str | None) -> int:
+        """The code of one value, given as its canonical text, before the attribute's rule."""
+        return self.matcher.scalar(text if self.rule is None or text is None else self.rule.text(text))
+
+    def cell(self, raw: int) -> int | None:
+        """The cell of a code before the attribute's rule; None where there is none."""
+        labels = self.matcher.labels
+        return raw if raw < labels else self.attribute.other_code if raw == labels else self.attribute.missing_code
+
+    def lost(self, raw: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which codes before the attribute's rule have no cell."""
+        labels = self.matcher.labels
+        has_none = np.zeros(labels + 2, np.bool_)
+        has_none[labels:] = self.cell(labels) is None, self.cell(labels + 1) is None
+        return np.asarray(has_none[raw])
+
     def cells(self, batch: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The cell of each row, and which rows the rule drops (None: none of them)."""
         raw, labels = self.raw(batch), self.matcher.labels
         if not len(raw) or raw.max() < labels:
             return raw, None
-        other, missing = self.attribute.other_code, self.attribute.missing_code
         table = np.arange(labels + 2, dtype=self.matcher.dtype)
-        table[labels], table[labels + 1] = other or 0, missing or 0
-        lost = (raw >= labels) if missing is None else (raw == labels) & (other is None)
+        table[labels:] = self.attribute.other_code or 0, self.attribute.missing_code or 0
+        lost = self.lost(raw)
         if not lost.any():
             return table[raw], None
         if self.attribute.outside is Outside.REFUSE:

@@ -17,9 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.schema import Attribute, canonical_text
-from crosstally.sources.codes.arrays import flags, numbers
-
-__all__ = ["MAY_CHANGE", "Bins", "LabelTexts", "Lookup", "Values", "code_type", "float_text", "number_of"]
+from crosstally.sources.codes.arrays import flags, looked_up, numbers
 
 # Numbers put into bins, exactly: a value is the decimal it is written as, and so is an edge. A bin has its lower edge,
 # the last one both. A float counts as the shortest decimal that is that float and no other of its width, as it would be
@@ -67,17 +65,17 @@ class Bins:
         return [math.ceil(edge) for edge in self.edges[:-1]] + [math.floor(self.edges[-1]) + 1]
 
     @cached_property
-    def _lookup(self) -> Lookup | None:
+    def _lookup(self) -> tuple[int, NDArray[Any]] | None:
         low, end = self._whole_limits[0], self._whole_limits[-1]
         if end - low > _MOST_BINNED or low < -(2**63) or end >= 2**63:
             return None
         table = self._codes(np.array(self._whole_limits), np.arange(low, end))
-        return Lookup(low, np.append(table, self.dtype(self.labels)))
+        return low, np.append(table, self.dtype(self.labels))
 
     def integers(self, values: NDArray[Any]) -> NDArray[Any]:
         """The codes of integers of any width."""
         if self._lookup is not None and values.dtype != np.uint64:
-            return self._lookup(values)
+            return _look_up(values, *self._lookup)
         limits, info = self._whole_limits, np.iinfo(values.dtype)
         beyond = sum(limit > info.max for limit in limits)
         within = np.array([max(limit, info.min) for limit in limits[: len(limits) - beyond]], values.dtype)
@@ -100,8 +98,7 @@ class Bins:
         table[np.flatnonzero(short)] = self.floats(numbers(pc.cast(distinct.filter(pa.array(short)), pa.float64())))
         for i in np.flatnonzero(~short).tolist():
             table[i] = self.scalar(distinct[i].as_py())
-        codes: NDArray[Any] = table[numbers(pc.fill_null(encoded.indices, len(distinct)))]
-        return codes
+        return looked_up(table, encoded.indices)
 
     def _codes(self, limits: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
         """The codes of values, given the least value of each bin and the least one beyond the last."""
@@ -239,28 +236,21 @@ def float_text(value: np.floating[Any]) -> str:
     return canonical_text(Decimal(str(value))) or ""
 
 
-@dataclass(frozen=True)
-class Lookup:
-    """Codes of the integers from ``low`` on, and at the end the code of all others."""
+def _look_up(values: NDArray[Any], low: int, table: NDArray[Any]) -> NDArray[Any]:
+    """The codes of integers of at most 64 bits, signed.
 
-    low: int
-    table: NDArray[Any]
-
-    def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The codes of integers of at most 64 bits, signed."""
-        if self.table.dtype == np.uint8:
-            return self._byte_codes(values)
-        # The difference wraps around, so that all that is below the lowest becomes large.
-        places = (values.astype(np.int64) - np.int64(self.low)).view(np.uint64)
-        np.minimum(places, np.uint64(len(self.table) - 1), out=places)
-        return self.table[places.view(np.int64)]
-
-    def _byte_codes(self, values: NDArray[Any]) -> NDArray[Any]:
+    The table holds those of the integers from ``low`` on, and at the end the code of all others.
+    """
+    if table.dtype == np.uint8:
         from crosstally.kernels.lookup import look_up_integers
 
         codes = np.empty(len(values), np.uint8)
-        look_up_integers(np.require(values, np.int64, "A"), self.low, self.table, codes)
+        look_up_integers(np.require(values, np.int64, "A"), low, table, codes)
         return codes
+    # The difference wraps around, so that all that is below the lowest becomes large.
+    places = (values.astype(np.int64) - np.int64(low)).view(np.uint64)
+    np.minimum(places, np.uint64(len(table) - 1), out=places)
+    return np.asarray(table[places.view(np.int64)])
 
 
 @dataclass(frozen=True)
@@ -296,7 +286,7 @@ class Values:
         return {int(text): code for text, code in self.codes.items() if _INTEGER.fullmatch(text)}
 
     @cached_property
-    def _lookup(self) -> Lookup | None:
+    def _lookup(self) -> tuple[int, NDArray[Any]] | None:
         known = {value: code for value, code in self._integers.items() if -(2**63) <= value < 2**63}
         low, high = min(known, default=0), max(known, default=0)
         if high - low >= _MOST_ENTRIES:
@@ -304,7 +294,7 @@ class Values:
         table = np.full(high - low + 2, self.labels, self.dtype)
         for value, code in known.items():
             table[value - low] = code
-        return Lookup(low, table)
+        return low, table
 
     @cached_property
     def _byte_tables(self) -> dict[np.dtype[Any], NDArray[Any]]:
@@ -320,7 +310,7 @@ class Values:
             return self._bytes(values)
         fits_signed = values.dtype != np.uint64 or values.max() < 2**63
         if fits_signed and self._lookup is not None:
-            return self._lookup(values)
+            return _look_up(values, *self._lookup)
         distinct, places = np.unique(values, return_inverse=True)
         table = np.array([self._integers.get(value, self.labels) for value in distinct.tolist()], self.dtype)
         return table[places]
@@ -369,7 +359,7 @@ class Values:
             return codes
         others = pc.dictionary_encode(values.take(pa.array(rest)))
         table = np.append(self._uncommon_texts(others.dictionary), self.dtype(self.labels + 1))
-        codes[rest] = table[numbers(pc.fill_null(others.indices, len(others.dictionary)))]
+        codes[rest] = looked_up(table, others.indices)
         return codes
 
     @cached_property

@@ -13,19 +13,6 @@ from numpy.typing import NDArray
 
 from crosstally.schema import Attribute, DateReading, Outside
 
-__all__ = [
-    "AGE_EDGES",
-    "AGE_NAMES",
-    "Dates",
-    "bin_names",
-    "edges_from_rows",
-    "edges_near_quantiles",
-    "is_crowded",
-    "round_edges",
-    "rungs",
-]
-
-
 # Bins with round edges, of three kinds. A kind that puts most rows into one bin gives way to the next. Equal width from
 # the least number to the greatest; a ladder 1, 2, 5, 10, ... where large numbers are rare, as with incomes; equal width
 # over nearly all rows, where a few numbers lie far from all others on either side.

@@ -7,9 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-__all__ = ["grouped", "in_order", "missing_tokens", "names_age", "names_code", "names_id", "names_weight"]
-
-
 # What the name of a column says it may be. Names are only hints: values decide where they can.
 
 

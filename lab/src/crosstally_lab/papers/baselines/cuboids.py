@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from crosstally.typing import Floats
 
-__all__ = ["chosen_cuboids", "data_cubes", "margin"]
-
 Positions = tuple[int, ...]
 
 

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError
 from crosstally.typing import Floats
 
-__all__ = ["MAX_ATTRIBUTES", "MatrixStrategy", "eigen_design", "low_rank"]
-
 MAX_ATTRIBUTES = 9
 """As in the paper. Matrices have 2^d columns: each attribute more takes eight times as long."""
 

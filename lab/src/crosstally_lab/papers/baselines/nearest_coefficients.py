@@ -9,8 +9,6 @@ from crosstally.errors import CrosstallyError
 from crosstally.typing import Floats
 from crosstally_lab.papers.baselines.noisy_tables import fourier_coefficients
 
-__all__ = ["fourier_program"]
-
 
 def fourier_program(full: NDArray[np.int64], *, ways: int, epsilon: float, random: np.random.Generator) -> Floats:
     """A table over all attributes, without negative cells, whose coefficients of up to so many attributes are nearest.

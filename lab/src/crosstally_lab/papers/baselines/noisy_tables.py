@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.typing import Floats
 
-__all__ = ["corrected", "direct", "flat", "flat_distance", "fourier", "fourier_coefficients", "uniform"]
-
 
 def uniform(truth: NDArray[np.int64]) -> Floats:
     """The rows spread evenly over all cells."""

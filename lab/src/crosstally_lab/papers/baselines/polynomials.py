@@ -24,8 +24,6 @@ from crosstally.errors import CrosstallyError
 from crosstally.typing import Floats
 from crosstally_lab.papers.baselines.noisy_tables import corrected
 
-__all__ = ["Polynomial", "learning"]
-
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:

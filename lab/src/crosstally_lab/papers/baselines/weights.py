@@ -13,8 +13,6 @@ from crosstally.strategies.mwem import MWEM, multiplicative_weights
 from crosstally.typing import Floats
 from crosstally.workload import Workload
 
-__all__ = ["REPLAYS", "mwem", "mwem_rounds"]
-
 REPLAYS = 100  # passes through all answers in each round, as in the paper's section 3.6
 
 

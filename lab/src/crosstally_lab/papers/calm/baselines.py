@@ -20,8 +20,6 @@ from crosstally.local.oracles.randomised_response import RandomisedResponse
 from crosstally.local.oracles.unary_encoding import UnaryEncoding
 from crosstally.typing import Floats, Integers
 
-__all__ = ["all_marginals", "expectation_maximisation", "fourier_reports", "full_table", "view_frequencies"]
-
 _ROUNDS = 10_000  # limits time: steps of expectation maximisation, which ends when nothing changes
 _STILL = 1e-9  # in shares of people: far below what any report says
 

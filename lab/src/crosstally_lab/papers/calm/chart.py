@@ -9,8 +9,6 @@ from crosstally_lab.papers import charts
 from crosstally_lab.papers.charts import Look
 from crosstally_lab.papers.outcomes import Value
 
-__all__ = ["calm_chart"]
-
 Rows = Sequence[Mapping[str, Value]]
 
 _PANEL = 330  # pixels of a panel of lines; two stand side by side

@@ -42,21 +42,6 @@ from crosstally_lab.papers.metrics import (
 )
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
-__all__ = [
-    "EXPERIMENTS",
-    "FULL",
-    "QUICK",
-    "Case",
-    "Counts",
-    "Score",
-    "alike",
-    "calm_claims",
-    "cases",
-    "choice_claim",
-    "mean_error",
-    "scores_of",
-]
-
 _WAYS = 3  # attributes of the tables asked: the smaller k of the experiments
 _WIDE_FROM = 16  # attributes of the data whose wider tables are asked for as well
 # Views that are drawn again after all were tried: the best of them is CALM's best on the truth. More take longer.

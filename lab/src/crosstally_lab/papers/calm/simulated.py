@@ -27,8 +27,6 @@ from crosstally.local.planning.report_groups import Group
 from crosstally.local.protocol import Protocol
 from crosstally.typing import Integers
 
-__all__ = ["collection", "report_law"]
-
 # Limits time: subset selection with more possible reports is drawn person by person. The law is the same.
 _MOST_SETS = 100
 

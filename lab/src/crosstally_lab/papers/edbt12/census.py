@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from crosstally.schema import Attribute, Schema
 from crosstally_lab.papers.data import find, read_as
 
-__all__ = ["PAPER_SIZES", "Census", "census", "generated_census"]
-
 # The numbers of values of the paper's nine attributes (its figure 1), for rows that are generated.
 PAPER_SIZES = (79, 2, 17, 51, 9, 7, 6, 50, 50)
 _FILE = "census-9.parquet"

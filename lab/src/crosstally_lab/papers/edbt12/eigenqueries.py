@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 
-__all__ = ["Eigenqueries"]
-
 _RANK = 1e-11  # eigenvalues below this part of the largest are rounding, and their eigenqueries are left out
 
 

@@ -25,8 +25,6 @@ from crosstally.notebook.history.held_out import means_over
 from crosstally.notebook.history.prior import Prior
 from crosstally.typing import Floats
 
-__all__ = ["ManyAnswers", "constraints_of"]
-
 # Added to the curvature of every query, whose own is at most 1/4 for counts: rows follow the weights with a delay, and
 # attributes are not independent. Chosen on census-9 with the next two: with 2 and steps of 0.08 the weights of 5,000
 # arbitrary counts swing under a uniform prior. More is slower.

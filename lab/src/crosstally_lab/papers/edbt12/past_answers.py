@@ -24,9 +24,7 @@ from crosstally_lab.papers.edbt12.eigenqueries import Eigenqueries
 from crosstally_lab.papers.edbt12.many_answers import ManyAnswers, constraints_of
 from crosstally_lab.papers.edbt12.products import kernel_of_tables
 from crosstally_lab.papers.edbt12.trials import Curve, Effort, EntropyTrial, History, KernelTrial
-from crosstally_lab.papers.outcomes import Experiment, Outcome, Settings, Value
-
-__all__ = ["EXPERIMENTS"]
+from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
 # NoisyAnswers queries (and as many new ones) and the scale of their Laplace noise, as in section 5.1.
 _QUERIES, _SCALE = 5000, 5000.0
@@ -100,7 +98,7 @@ def _prior_chart(
 def _figure_2(settings: Settings) -> Outcome:
     random, data, priors = _drawn(2012, settings)
     rows: list[dict[str, Value]] = []
-    found: list[claims.Claim] = []
+    found: list[Claim] = []
     done = 0
     for past_kind, new_kind in ((trials.RANGES, trials.RANGES), (trials.ARBITRARY, trials.RANGES)):
         past, new = (trials.ask(data, kind, _QUERIES, random) for kind in (past_kind, new_kind))
@@ -209,7 +207,7 @@ def _figure_3(settings: Settings) -> Outcome:
     alphas = np.geomspace(3e3, 3e5, 9 if settings.quick else 25).tolist()
     few = _few(settings.quick)
     rows: list[dict[str, Value]] = []
-    found: list[claims.Claim] = []
+    found: list[Claim] = []
     for done, prior in enumerate((trials.UNIFORM, trials.BOUGHT), start=1):
         kernel = KernelTrial(history, priors[prior])
         entropy = EntropyTrial(history, priors[prior], _effort(settings.quick))

@@ -20,16 +20,6 @@ from crosstally_lab.papers.metrics import (
 )
 from crosstally_lab.papers.outcomes import Claim, Value
 
-__all__ = [
-    "Claim",
-    "Setting",
-    "alpha_claims",
-    "default_claims",
-    "setting_claims",
-    "time_claims",
-    "validation_claims",
-]
-
 Setting = tuple[int, float, str, str]
 """The number of queries, the scale of the noise, the method and the prior."""
 

@@ -13,8 +13,6 @@ from crosstally.notebook.history.prior import Prior
 from crosstally.query.linear import Linear
 from crosstally.schema import Schema
 
-__all__ = ["kernel", "kernel_of_terms"]
-
 # Queries of more terms are multiplied as tables. It changes time alone: pairs of terms grow with the square.
 _MAX_TERMS = 4
 

@@ -32,8 +32,6 @@ from crosstally_lab.papers.edbt12.randomised_response import Perturbed, Range, f
 from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, below, decided, mean_interval, within
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
-__all__ = ["EXPERIMENTS"]
-
 _DRAWS = 5  # draws of noise: intervals are over them
 _SWEEPS_QUICK, _SWEEPS = 30, 100  # sweeps of synthetic rows: of a quick run, and the default
 # Values of both attributes of a pair: up to 9 the paper sees low errors, from 50 on high ones (claim on figure 6).

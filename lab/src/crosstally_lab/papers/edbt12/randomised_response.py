@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from crosstally.typing import Floats
 from crosstally_lab.papers.edbt12.census import Census
 
-__all__ = ["Flipped", "Perturbed", "Range", "Retained", "flip", "nearest_distribution", "retain"]
-
 Positions = tuple[int, ...]
 Range = tuple[int, int, int]
 """An attribute by position, and the first and the last of the values in an interval."""

@@ -19,26 +19,6 @@ from crosstally.typing import Floats
 from crosstally_lab.papers.edbt12.census import Census
 from crosstally_lab.papers.edbt12.many_answers import ManyAnswers, constraints_of
 
-__all__ = [
-    "ARBITRARY",
-    "BOUGHT",
-    "DEFAULT",
-    "ENTROPY",
-    "KERNEL",
-    "RANGES",
-    "UNIFORM",
-    "Asked",
-    "Curve",
-    "Effort",
-    "EntropyTrial",
-    "History",
-    "KernelTrial",
-    "ask",
-    "expected",
-    "priors_of",
-    "rms",
-]
-
 # What all tables of single attributes cost together, as in section 5.1: each has noise of their number over this.
 _PRIOR_EPSILON = 0.02
 # The grid of alphas is refined to such steps about its best: errors are flat there, and a finer one changes nothing.

@@ -10,8 +10,6 @@ from crosstally_lab.papers.charts import Look
 from crosstally_lab.papers.icde13.methods import LEAST_SQUARES, ONE_TABLE, OWN
 from crosstally_lab.papers.outcomes import Value
 
-__all__ = ["error_chart", "times_chart"]
-
 Rows = Sequence[Mapping[str, Value]]
 
 # A colour for each letter of the paper; the plus, which says that budgets are optimal, is a line without gaps.

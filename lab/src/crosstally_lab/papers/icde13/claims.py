@@ -13,8 +13,6 @@ from crosstally_lab.papers.icde13.methods import LEAST_SQUARES, ONE_TABLE, OWN
 from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, above, mean_interval, ratio_interval, within
 from crosstally_lab.papers.outcomes import Claim, Value
 
-__all__ = ["Gain", "Measured", "adult_claims", "average_gain", "binary_claims", "gains", "time_claims"]
-
 _PAIRS = (("Q", "Q+"), ("F", "F+"), ("F native", "F+ native"), ("C", "C+"))
 Average = Literal["cells", "tables"]
 _SAID = {OWN: "each table from what measured it", LEAST_SQUARES: "least squares", ONE_TABLE: "either recovery"}

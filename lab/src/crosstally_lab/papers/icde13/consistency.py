@@ -23,8 +23,6 @@ from crosstally.residuals.axes import Layout
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["Agreed", "Norm", "consistent_answers", "consistent_tables"]
-
 Norm = Literal["l1", "l2", "largest"]
 
 MAX_ENTRIES = 5_000_000  # limits memory: 40 MB of the program's entries. More are refused for these norms

@@ -28,8 +28,6 @@ from crosstally_lab.papers.icde13.methods import Method, Simulation, methods, si
 from crosstally_lab.papers.metrics import bootstrap_mean, mean_relative_error
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
-__all__ = ["ADULT", "EXPERIMENTS", "adult", "binary", "workloads"]
-
 ADULT = {
     "workclass": 9,
     "education": 16,

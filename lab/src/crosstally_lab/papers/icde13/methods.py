@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from crosstally.plans.plan import Plan
     from crosstally.plans.request import Request
 
-__all__ = ["LEAST_SQUARES", "ONE_TABLE", "OWN", "Method", "Names", "Simulation", "methods", "simulation"]
 
 Names = tuple[str, ...]
 Errors = Mapping[str, Sequence[Floats]]

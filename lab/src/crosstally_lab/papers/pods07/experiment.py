@@ -28,16 +28,6 @@ from crosstally_lab.papers.pods07.shift import gamma_shift, needed_shift, paper_
 if TYPE_CHECKING:
     from crosstally.inference.integers.programs import FittedTable
 
-__all__ = [
-    "EXPERIMENTS",
-    "Run",
-    "bound_of_theorem_7",
-    "bound_of_theorem_8",
-    "exact_sensitivity",
-    "odd_intersections",
-    "run_claims",
-    "shift_claims",
-]
 
 _WAYS = 2  # tables of pairs: the smallest for which coefficients are shared
 # Chosen: the theorems hold for all. At this delta a bound may fail in one of twenty draws.
@@ -173,7 +163,8 @@ def _run(
     bounds: Mapping[int, float],
     random: np.random.Generator,
 ) -> Run:
-    from crosstally.inference.integers.programs import Target, nearest_table
+    from crosstally.inference.integers.cell_columns import Target
+    from crosstally.inference.integers.programs import nearest_table
 
     noise = [_noise(query, data, scale, measured, random) for query in queries]
     targets = [

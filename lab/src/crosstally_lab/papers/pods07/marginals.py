@@ -24,8 +24,6 @@ from crosstally.strategies import Fourier
 from crosstally.workload import Workload
 from crosstally_lab.papers.pods07.experiment import bound_of_theorem_7
 
-__all__ = ["BoundedTables", "marginals"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoundedTables:

@@ -16,8 +16,6 @@ from crosstally.residuals import Estimate, combine
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
-__all__ = ["gamma_shift", "needed_shift", "paper_shift", "shift_for_scales", "shifted_estimate", "simulated_shift"]
-
 _MOST_SIMULATED = 16  # attributes: a draw then transforms 65,536 numbers, which takes milliseconds
 _DRAWS = 1_000  # of the noise. Chosen: the 95th of 100 then has 50 draws above it, and takes seconds
 _MISTAKEN = 1e-3  # the probability that a simulated quantile is below the true one

@@ -20,8 +20,6 @@ from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.candlesticks import candlesticks
 from crosstally_lab.papers.priview.trials import Answers, Case, Cell, Design, Names, Scores, Steps
 
-__all__ = ["EXPERIMENTS", "all_methods_claims"]
-
 _ATTRIBUTES = 9  # as in the paper; the matrix mechanism and Fourier + LP can do no more
 _WAYS = (2, 4, 6)  # attributes of the tables asked; all tables are asked, 36, 126 and 84 of them
 _EPSILONS = (1.0, 0.1)  # the paper's two budgets

@@ -8,8 +8,6 @@ from typing import Any
 from crosstally_lab.papers.charts import STAR, category, chart, dots, layer, quantity, ticks
 from crosstally_lab.papers.outcomes import Value
 
-__all__ = ["candlesticks"]
-
 _INK, _BOX, _BEST, _STAR = "#333333", "#56B4E9", "#D55E00", "#7b3294"
 _LEGEND = (
     "line: 25th to 95th percentile over tables, box: 50th to 75th, bar: mean; each table averaged over",

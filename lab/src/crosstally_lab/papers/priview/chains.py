@@ -16,8 +16,6 @@ from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.candlesticks import candlesticks
 from crosstally_lab.papers.priview.trials import Case, Design, Names, Scores, Steps
 
-__all__ = ["EXPERIMENTS", "chain_claims", "consecutive"]
-
 _ORDERS = range(1, 8)  # orders of the chains, as in the paper's figure
 # Attributes and rows of the chains and the budget, as in the paper (section 5.5).
 _ATTRIBUTES, _ROWS, _EPSILON = 64, 1_000_000, 1.0

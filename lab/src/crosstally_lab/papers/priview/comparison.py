@@ -17,8 +17,6 @@ from crosstally_lab.papers.priview import trials
 from crosstally_lab.papers.priview.candlesticks import candlesticks
 from crosstally_lab.papers.priview.trials import Answers, Case, Cell, Design, Scores, Steps
 
-__all__ = ["EXPERIMENTS", "comparison_claims", "cover_of"]
-
 _EPSILONS = (1.0, 0.1)  # the paper's two budgets
 _SIZE = 8  # attributes of a view: the paper's choice
 _DESIGNS = (Design(_SIZE, 2), Design(_SIZE, 3))

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from crosstally.releases import Release
     from crosstally.strategies.strategy import Strategy
 
-__all__ = [
-    "EXPERIMENTS",
-    "Measured",
-    "crossover",
-    "direct_error",
-    "flat_error",
-    "least_squares_error",
-    "measured_claims",
-]
 
 # Expected squared errors of one k-way table (section 3), in units of V_u = 2 / epsilon^2
 

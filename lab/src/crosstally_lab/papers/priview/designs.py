@@ -14,8 +14,6 @@ from crosstally_lab.papers.priview.candlesticks import candlesticks
 from crosstally_lab.papers.priview.comparison import cover_of
 from crosstally_lab.papers.priview.trials import Case, Cell, Design, Scores, Steps
 
-__all__ = ["EXPERIMENTS", "design_claims"]
-
 _EPSILONS = (1.0, 0.1)  # the paper's two budgets
 _QUICK_TABLES, _FULL_TABLES = 40, 200  # random tables for each k: of a quick run, and as many as in the paper
 _QUICK = (Design(6, 2), Design(8, 2), Design(10, 2), Design(8, 3), Design(10, 3))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from crosstally.measurements import Measurement
     from crosstally.releases import Release
 
-__all__ = ["EXPERIMENTS", "correction_claims", "from_raw_views", "reconstruction_claims", "with_clipped_total"]
 
 _EPSILON = 1.0  # the budget of figures 3 and 4
 _QUICK_TABLES, _FULL_TABLES = 30, 200  # random tables for each k: of a quick run, and as many as in the paper

@@ -27,16 +27,6 @@ from crosstally_lab.papers.metrics import mean_and_error, normalised_l2, ratio_w
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 from crosstally_lab.papers.priview.crossover import direct_error
 
-__all__ = [
-    "EXPERIMENTS",
-    "coefficients",
-    "fourier_gain",
-    "learning_noise",
-    "literal_sums",
-    "rounds_claim",
-    "weights_claim",
-]
-
 # Counting
 
 

@@ -20,7 +20,6 @@ from crosstally_lab.papers.priview.trials import Case, Design, Steps
 if TYPE_CHECKING:
     from crosstally.releases import Release
 
-__all__ = ["EXPERIMENTS", "Timed", "time_claims"]
 
 _SYNOPSIS, _SIX, _EIGHT = "synopsis", "one 6-way table", "one 8-way table"
 _PAPER: Mapping[tuple[int, int], tuple[str, Mapping[str, float]]] = {

@@ -27,34 +27,6 @@ if TYPE_CHECKING:
     from crosstally.releases import Release
     from crosstally.residuals import Estimate
 
-__all__ = [
-    "AOL_ROWS",
-    "DEFAULT",
-    "DISTANCE",
-    "DIVERGENCE",
-    "KOSARAK_ROWS",
-    "RUNS",
-    "WAYS",
-    "Answers",
-    "Case",
-    "Cell",
-    "Design",
-    "Scores",
-    "Steps",
-    "case_of",
-    "cells_of",
-    "default_scores",
-    "exact_estimate",
-    "filled",
-    "paper_cases",
-    "random_tables",
-    "ratio",
-    "read",
-    "released",
-    "rows_of",
-    "runs_of",
-    "span_claim",
-]
 
 Names = tuple[str, ...]
 Tables = Sequence[NDArray[np.float64]]
