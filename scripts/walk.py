@@ -172,6 +172,8 @@ def upward(trace: Trace, placed: Mapping[str, Layer]) -> list[Call]:
     found = []
     for call in trace.calls:
         caller, callee = child_of(call.caller), child_of(call.callee)
+        if callee == "__init__":  # a public name of the package, which is loaded when it is first used
+            continue
         below, above = placed[caller], placed[callee]
         if above.height < below.height or (above == below and above.apart and caller != callee):
             found.append(call)
