@@ -83,7 +83,8 @@ def test_sums_of_bounds_have_bounds_and_other_figures_are_modelled() -> None:
     assert table.sum("a3").error_kind is ErrorKind.BOUNDS
     assert isinstance(table.shares().uncertainty, Draws)
     assert table.shares().error_kind is ErrorKind.MODELLED
-    assert np.isnan(table.shares().std_error).all()
+    assert np.isfinite(table.shares().std_error).all()
+    assert np.isnan(table.shares().noise_std_error).all()
 
 
 @pytest.mark.parametrize("way", ["none", "shrunk"])

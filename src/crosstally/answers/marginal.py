@@ -245,9 +245,8 @@ class Marginal(LabelledTable):
             return f"(... to ...) {USUAL_LEVEL:.0%} intervals{after}{assumed} ({self.method})"
         if self.uncertainty is None:
             return f"± ?: the error is not known ({self.method})"
-        before = ", before negative cells were corrected" if self.corrected else ""
         known = f", {self.error_kind.value}" if self.error_kind is ErrorKind.ESTIMATED else ""
-        return f"± one standard error{known}{before} ({self.method})"
+        return f"± one standard error{known} ({self.method})"
 
     # What it can become
 
