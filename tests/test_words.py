@@ -23,7 +23,7 @@ import pytest
 import crosstally as ct
 from conftest import schema_of
 from crosstally.budget import Noise, NoiseKind
-from crosstally.privacy.ledger import Entry
+from crosstally.privacy.ledger_records import Entry
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.query.question import query_of
 from crosstally.releases import Statement

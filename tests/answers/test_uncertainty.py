@@ -83,7 +83,8 @@ def test_sums_of_bounds_have_bounds_and_other_figures_are_modelled() -> None:
     assert table.sum("a3").error_kind is ErrorKind.BOUNDS
     assert isinstance(table.shares().uncertainty, Draws)
     assert table.shares().error_kind is ErrorKind.MODELLED
-    assert np.isnan(table.shares().std_error).all()
+    assert np.isfinite(table.shares().std_error).all()
+    assert np.isnan(table.shares().noise_std_error).all()
 
 
 @pytest.mark.parametrize("way", ["none", "shrunk"])
@@ -129,7 +130,7 @@ def test_a_spread_by_hand() -> None:
     assert [end.tolist() for end in both.interval_around(values, 0.95)] == [[6, 6, 6], [16, 16, 16]]
     cut = Spread(both.truth, both.below, both.above, np.inf, np.array([14.0, 9.0, 99.0]), np.array([1.0, 1.0, 0.0]))
     assert [end.tolist() for end in cut.interval_around(values, 0.95)] == [[6, 6, 0], [14, 10, 0]]
-    some = Draws(cells=Fixed(cut)).picked(taken(0, (2, 0), 3, kept=True), values)
+    some = Draws(cells=Fixed(cut)).summed(taken(0, (2, 0), 3, kept=True), values)
     assert [end.tolist() for end in some.interval(values[:2], 0.95)] == [[0, 6], [0, 14]]
 
 
@@ -142,4 +143,5 @@ def test_changes_in_turn() -> None:
     assert largest.table(stack[1]) == 39
     joint = Joint((), lambda: stack).changed(change)
     assert joint.draws.tolist() == [[3, 15], [27, 39]]
-    assert joint.std_error.tolist() == [24, 24]
+    assert np.isnan(joint.noise_std_error)  # it is not linear in anything that was measured
+    assert np.asarray(Draws(joint).std_error).tolist() == [24, 24]

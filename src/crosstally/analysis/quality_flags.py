@@ -21,17 +21,18 @@ from crosstally.typing import Floats
 FLAGS = tuple(SIGNS[each] for each in PUBLISHED[:-1])
 _SHORT = 10  # rows at the prompt
 _LEVEL, _NORMAL = 0.95, 1.959964
-"""Half of a 95% interval over the normal quantile is the error that a reader of the interval sees."""
+"""Half of a 95% interval over the normal quantile is the error that a reader of bounds sees."""
 
 
 def coefficient_of_variation(table: Marginal) -> Floats:
     """The error of each number over the number; infinite for zero, NaN where the error is not known.
 
-    The error is read off the 95% interval, that is of the number as it is shown. The standard error of a corrected
-    table is that before the correction: by it a quarter of the reliable cells would be called unreliable.
+    Bounds have no standard error: there it is that of a normal error as wide as they are.
     """
-    low, high = table.interval(_LEVEL)
-    errors = np.asarray(high - low) / (2 * _NORMAL)
+    errors = table.std_error
+    if np.isnan(errors).any():
+        low, high = table.interval(_LEVEL)
+        errors = np.where(np.isnan(errors), np.asarray(high - low) / (2 * _NORMAL), errors)
     sizes = np.abs(table.values)
     ratio = np.divide(errors, sizes, out=np.full(sizes.shape, np.inf), where=sizes > 0)
     return np.asarray(np.where(np.isnan(errors), np.nan, ratio))

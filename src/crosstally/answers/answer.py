@@ -66,8 +66,7 @@ def answer(
     """The table over some attributes, axes in the order named; over none, the total.
 
     Where the estimate was corrected the answer has no negative cells either: they become zero and the total is kept.
-    Its standard error is then the one before correction; its intervals are those of the corrected cells. Tables that
-    are not covered have no standard error, and modelled intervals.
+    Its errors are those of the corrected cells. Tables that are not covered have modelled ones.
     """
     return answer_all(estimate, errors, [names], where=where, method=method)[0]
 
@@ -339,7 +338,7 @@ def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBar
         joint,
         schema=replace(joint.schema, attributes=tuple(attributes)),
         values=added.table(joint.values),
-        uncertainty=None if joint.uncertainty is None else joint.uncertainty.summed(added, error),
+        uncertainty=None if joint.uncertainty is None else joint.uncertainty.summed(added, joint.values, error),
         where=where.text,
     )
 

@@ -38,7 +38,7 @@ class ErrorKind(StrEnum):
     """Intervals are those of the corrected cells: the inference was repeated on noise drawn again."""
     MODELLED = "modelled"
     """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
-    intervals, and no standard error."""
+    intervals, wider above than below."""
     BOUNDS = "bounds"
     """Some of its attributes were never measured together: intervals hold all that the measured tables allow."""
     ESTIMATED = "estimated"
@@ -88,7 +88,7 @@ class Marginal(LabelledTable):
     comes out is again such a table, with its own error; over no attributes it is one number, with a ``value``.
 
     Axes are in the order asked. ``method`` says how it was computed, ``error_kind`` how well its error is known;
-    ``corrected`` is True when negative cells were corrected; the standard error is then the one before that.
+    ``corrected`` is True when negative cells were corrected.
     ``uncertainty`` knows the errors and intervals of cells and of anything computed from them. ``relaxed`` is
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
@@ -123,11 +123,22 @@ class Marginal(LabelledTable):
 
     @property
     def std_error(self) -> NDArray[np.float64]:
-        """The standard error of each cell; NaN where it is not known."""
+        """The root mean square error of each number as it is shown, bias included; NaN where it is not known.
+
+        Intervals, reliability and exports read the same error. That of the noise alone is ``noise_std_error``.
+        """
         return np.full(self.schema.shape, math.nan if self.uncertainty is None else self.uncertainty.std_error)
 
+    @property
+    def noise_std_error(self) -> NDArray[np.float64]:
+        """The standard error of the unbiased estimate, before negative cells are corrected and noise is shrunk.
+
+        NaN where there is none: for tables that were not measured, and for figures that are not sums of counts.
+        """
+        return np.full(self.schema.shape, math.nan if self.uncertainty is None else self.uncertainty.noise_std_error)
+
     def half_width(self, level: float = USUAL_LEVEL) -> NDArray[np.float64]:
-        """Half the width of the interval around each cell at this level; NaN where the error is not known."""
+        """The margin of error of each cell at this level; NaN where the error is not known."""
         check_level(level)
         return np.full(self.schema.shape, math.nan if self.uncertainty is None else self.uncertainty.half_width(level))
 
@@ -179,7 +190,7 @@ class Marginal(LabelledTable):
         return replace(self, error_kind=ErrorKind.NONE, uncertainty=None)
 
     def _picked(self, schema: Schema, change: Change, *, where: str) -> Marginal:
-        own = None if self.uncertainty is None else self.uncertainty.picked(change, self.values)
+        own = None if self.uncertainty is None else self.uncertainty.summed(change, self.values)
         return replace(self, schema=schema, values=change.table(self.values), uncertainty=own, where=where)
 
     def __repr__(self) -> str:
@@ -234,9 +245,8 @@ class Marginal(LabelledTable):
             return f"(... to ...) {USUAL_LEVEL:.0%} intervals{after}{assumed} ({self.method})"
         if self.uncertainty is None:
             return f"± ?: the error is not known ({self.method})"
-        before = ", before negative cells were corrected" if self.corrected else ""
         known = f", {self.error_kind.value}" if self.error_kind is ErrorKind.ESTIMATED else ""
-        return f"± one standard error{known}{before} ({self.method})"
+        return f"± one standard error{known} ({self.method})"
 
     # What it can become
 

@@ -63,7 +63,7 @@ class LabelledTable(ABC):
     def _changed(self, schema: Schema, change: Change, quantity: str, *, counts: bool = False) -> Self:
         """What a change makes of this table."""
         own = self.uncertainty
-        mapped = None if own is None else own.map(change, quantity, counts=counts)
+        mapped = None if own is None else own.map(change, self.values, quantity, counts=counts)
         return self._computed(schema, change.table(self.values), mapped, quantity=quantity)
 
     @property
@@ -298,7 +298,7 @@ class LabelledTable(ABC):
         if self.uncertainty is None or self.joint is None:
             return self
         bias = self.joint.draws[1:].mean(axis=0) - self.joint.draws[0]
-        mapped = self.uncertainty.map(unbiased(bias), self.quantity, counts=False)
+        mapped = self.uncertainty.map(unbiased(bias), self.values, self.quantity, counts=False)
         return self._computed(self.schema, self.values - bias, mapped, quantity=self.quantity)
 
     def __add__(self, other: Self | float) -> Self:

@@ -109,9 +109,9 @@ class Joint:
         return self.make_form()
 
     @cached_property
-    def std_error(self) -> Floats:
-        """The standard error of each cell: exact where it is linear, otherwise from draws."""
-        return root_mean_square(self.draws) if self.form is None else np.sqrt(self.form.variance)
+    def noise_std_error(self) -> Floats | float:
+        """The standard error of the noise in each cell where it is linear; NaN where it is not."""
+        return math.nan if self.form is None else np.sqrt(self.form.variance)
 
     def changed(self, change: Change) -> Joint:
         """Of what becomes of the table."""
@@ -126,12 +126,39 @@ class Joint:
         linear = partial(_combined_form, self, other, sign, places, ndim) if sign is not None else _not_linear
         return Joint(_together(self, other), draws, linear, self.replicates and other.replicates)
 
-    def beside(self, other: Joint) -> Floats:
-        """Its draws, repeated where there is one of each replicate and the other table has several."""
-        own, number = self.draws, len(other.draws)
-        if not self.replicates or other.replicates or number <= len(own):
-            return own
-        return np.concatenate([own[:1], own[1 + np.arange(number - 1) % (len(own) - 1)]])
+
+def side_by_side(joints: Sequence[Joint]) -> list[Floats]:
+    """The draws of several answers, row by row of the same replicates.
+
+    Where there is one draw of each replicate and other tables have several, it is repeated. Large tables have fewer
+    rows, the first of all.
+    """
+    several = [len(joint.draws) for joint in joints if not joint.replicates]
+    rows = min(several) if several else min(len(joint.draws) for joint in joints)
+    return [_repeated(joint.draws, rows) if joint.replicates else joint.draws[:rows] for joint in joints]
+
+
+def _repeated(draws: Floats, rows: int) -> Floats:
+    if rows <= len(draws):
+        return draws[:rows]
+    return np.concatenate([draws[:1], draws[1 + np.arange(rows - 1) % (len(draws) - 1)]])
+
+
+def in_one_row(parts: Sequence[tuple[Joint | None, int]]) -> Joint | None:
+    """Tables of one axis one behind the other; those without draws are zeros of this length."""
+    known = [joint for joint, _ in parts if joint is not None]
+    if not known:
+        return None
+    sources = known[0].sources
+    return Joint(sources, partial(_in_one_row, tuple(parts)), replicates=all(joint.replicates for joint in known))
+
+
+def _in_one_row(parts: Sequence[tuple[Joint | None, int]]) -> Floats:
+    stacks = iter(side_by_side([joint for joint, _ in parts if joint is not None]))
+    drawn = [None if joint is None else next(stacks) for joint, _ in parts]
+    rows = next(len(stack) for stack in drawn if stack is not None)
+    pieces = zip(drawn, parts, strict=True)
+    return np.concatenate([np.zeros((rows, size)) if own is None else own for own, (_, size) in pieces], axis=1)
 
 
 def joined(joints: Sequence[Joint]) -> list[Joint]:
@@ -173,9 +200,7 @@ def _changed_form(before: Joint, change: Change) -> LinearForm | None:
 
 
 def _combined_draws(one: Joint, other: Joint, function: Callable[[Floats, Floats], Floats]) -> Floats:
-    first, second = one.beside(other), other.beside(one)
-    rows = min(len(first), len(second))  # large tables have fewer rows, the first of all
-    return function(first[:rows], second[:rows])
+    return function(*side_by_side([one, other]))
 
 
 def _combined_form(one: Joint, other: Joint, sign: float, places: Places, ndim: int) -> LinearForm | None:
@@ -217,6 +242,11 @@ class Spread:
     most: Floats | None = None
     inside: Floats | None = None
 
+    @property
+    def std_error(self) -> Floats:
+        """The root mean square of the error on both sides; zero where a count is zero for certain."""
+        return np.sqrt((self.below + self.above) / 2) * (1.0 if self.inside is None else self.inside)
+
     def interval_around(self, values: Floats, level: float) -> Ends:
         """The ends of the interval around each value."""
         quantile = _student(self.freedom, level)
@@ -228,6 +258,31 @@ class Spread:
             high = np.minimum(high, np.maximum(self.most, values))
         low, high = whole_ends(low, high)
         return (low, high) if self.inside is None else (low * self.inside, high * self.inside)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Which cells are single cells of another table, ``whole``, with some values: they are as sure as they are there.
+
+    ``alone`` marks them, ``numbers`` are those of their cells in the flat table.
+    """
+
+    whole: Uncertainty
+    values: Floats
+    alone: NDArray[np.bool_]
+    numbers: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, whole: Uncertainty, change: Change, values: Floats) -> Part | None:
+        """Those of what a change makes of a table by adding up cells; None where no sum is of one cell."""
+        alone = change.table(np.ones(values.shape)) == 1
+        numbers = change.table(np.arange(values.size, dtype=np.float64).reshape(values.shape))
+        return cls(whole, values, alone, np.where(alone, numbers, 0).astype(np.intp)) if alone.any() else None
+
+    def put(self, there: float | Floats, own: Callable[[], float | Floats]) -> Floats:
+        """What the other table says about its cells, and what these say of their own about the rest."""
+        found = np.broadcast_to(there, self.values.shape).ravel()[self.numbers]
+        return found if self.alone.all() else np.where(self.alone, found, own())
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,41 +302,57 @@ class Uncertainty(ABC):
     additive: bool = False
     change: Change | None = None
     possible: NDArray[np.bool_] | None = None
-    part: tuple[Self, Change, Floats] | None = None
+    part: Part | None = None
 
     @cached_property
     def std_error(self) -> float | Floats:
-        """The standard error of each cell."""
-        if self.part is not None:
-            return self._in_part(self.part[0].std_error)
-        if self.error is not None:
-            return self.error.std_error
-        return math.nan if self.modelled or self.joint is None else self.joint.std_error
+        """The root mean square error of each number as it is shown, bias included: what its interval is made of."""
+        return self._own_error() if self.part is None else self.part.put(self.part.whole.std_error, self._own_error)
+
+    @cached_property
+    def noise_std_error(self) -> float | Floats:
+        """The standard error of the noise in each cell, before negative cells are corrected; NaN where it has none."""
+        part = self.part
+        return self._own_noise() if part is None else part.put(part.whole.noise_std_error, self._own_noise)
 
     def half_width(self, level: float) -> float | Floats:
-        """The h such that noise stays within plus or minus h with this probability, before correction."""
-        if self.part is not None:
-            return self._in_part(self.part[0].half_width(level))
-        return _normal(level) * self.std_error if self.error is None else self.error.half_width(level)
-
-    def _in_part(self, number: float | Floats) -> Floats:
-        """Of the numbers of another table those of these cells."""
-        assert self.part is not None  # the caller has looked
-        return self.part[1].table(np.full(self.part[2].shape, number))
+        """The margin of error: the h such that the error stays within plus or minus h with this probability."""
+        own = partial(self._own_half_width, level)
+        return own() if self.part is None else self.part.put(self.part.whole.half_width(level), own)
 
     def interval(self, values: Floats, level: float) -> Ends:
         """The ends of the interval of each cell."""
-        if self.part is not None:
-            low, high = self.part[0].interval(self.part[2], level)
-            return self.part[1].table(low), self.part[1].table(high)
+        if self.part is None:
+            return self._own_interval(values, level)
+        low, high = self.part.whole.interval(self.part.values, level)
+        own = (low, high) if self.part.alone.all() else self._own_interval(values, level)
+        return self.part.put(low, lambda: own[0]), self.part.put(high, lambda: own[1])
+
+    def _own_interval(self, values: Floats, level: float) -> Ends:
         low, high = self._ends(values, level)
         if self.possible is None or self.change is not None:
             return low, high
         return low * self.possible, high * self.possible
 
+    def _own_error(self) -> float | Floats:
+        own = self._error()
+        return own if self.possible is None or self.change is not None else np.asarray(own * self.possible)
+
+    def _own_noise(self) -> float | Floats:
+        if self.error is not None:
+            return self.error.std_error
+        return math.nan if self.modelled or self.joint is None else self.joint.noise_std_error
+
+    def _own_half_width(self, level: float) -> float | Floats:
+        return _normal(level) * self._own_error()
+
+    @abstractmethod
+    def _error(self) -> float | Floats:
+        """The standard error of the table, or of ``_sums`` of it."""
+
     @abstractmethod
     def _ends(self, values: Floats, level: float) -> Ends:
-        """Those of the table, or of ``_sums`` of it."""
+        """The ends of the intervals of the table, or of ``_sums`` of it."""
 
     @property
     def _sums(self) -> Change | None:
@@ -290,20 +361,20 @@ class Uncertainty(ABC):
             return self.change
         return self.change.after(emptied(self.possible))
 
-    def picked(self, change: Change, values: Floats) -> Self:
-        """Of some cells of the table, which has these values."""
-        return replace(self.summed(change, None), part=(self, change, values))
-
-    def summed(self, change: Change, error: CellError | None) -> Self:
-        """Of sums of cells, whose standard error before correction is given."""
+    def summed(self, change: Change, values: Floats, error: CellError | None = None) -> Self:
+        """Of sums of cells of the table, which has these values; ``error`` is the law of their noise, where known."""
         joint = None if self.joint is None else self.joint.changed(change)
-        return replace(self, joint=joint, change=change.after(self.change), error=error, part=None)
+        part = Part.of(self, change, values)
+        return replace(self, joint=joint, change=change.after(self.change), error=error, part=part)
 
-    def map(self, change: Change, quantity: str, *, counts: bool) -> Uncertainty | None:
-        """Of what becomes of the table; ``counts`` says that cells are still counts of people."""
+    def map(self, change: Change, values: Floats, quantity: str, *, counts: bool) -> Uncertainty | None:
+        """Of what becomes of the table, which has these values; ``counts`` says that its cells still are counts."""
         if counts and self.additive:
-            return self.summed(change, None)
-        return None if self.joint is None else computed([self], self.joint.changed(change), quantity)
+            return self.summed(change, values)
+        if self.joint is None:
+            return None
+        found = computed([self], self.joint.changed(change), quantity)
+        return replace(found, part=Part.of(self, change, values)) if counts else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,8 +388,15 @@ class LinearLaw(Uncertainty):
     _: KW_ONLY
     whole: bool = False
 
+    def _error(self) -> float | Floats:
+        return self._own_noise()
+
+    def _own_half_width(self, level: float) -> float | Floats:
+        """Exact where the law of the noise is known."""
+        return _normal(level) * self._own_noise() if self.error is None else self.error.half_width(level)
+
     def _ends(self, values: Floats, level: float) -> Ends:
-        half = self.half_width(level)
+        half = self._own_half_width(level)
         return whole_ends(values - half, values + half) if self.whole else (values - half, values + half)
 
 
@@ -333,11 +411,23 @@ class Draws(Uncertainty):
     quantity: str = "count"
     cells: Counts | None = None
 
+    def _error(self) -> float | Floats:
+        if self.cells is not None:
+            return self._spread.std_error
+        assert self.joint is not None  # figures have draws
+        return _scale(self.joint.draws)
+
+    def _own_half_width(self, level: float) -> float | Floats:
+        if self.cells is not None:
+            return _student(self._spread.freedom, level) * self._own_error()
+        assert self.joint is not None  # figures have draws
+        return _student(len(self.joint.draws) - 1, level) * self._own_error()
+
     def _ends(self, values: Floats, level: float) -> Ends:
         if self.cells is not None:
             return self._spread.interval_around(values, level)
         assert self.joint is not None  # figures have draws
-        return _drawn_ends(self.joint.draws, values, level, self.quantity)
+        return drawn_ends(self.joint.draws, values, level, within=_RANGES.get(self.quantity), quantity=self.quantity)
 
     @cached_property
     def _spread(self) -> Spread:
@@ -355,6 +445,9 @@ class Bounds(Uncertainty):
     _: KW_ONLY
     ends: Callable[[Change | None, Floats, float], Ends]
     modelled: bool = True
+
+    def _error(self) -> float | Floats:
+        return math.nan if self.error is None else self.error.std_error
 
     def _ends(self, values: Floats, level: float) -> Ends:
         return self.ends(self._sums, values, level)
@@ -374,9 +467,11 @@ def whole_ends(low: Floats, high: Floats) -> Ends:
     return low, np.maximum(np.ceil(high - slack), low)
 
 
-def _drawn_ends(draws: Floats, values: Floats, level: float, quantity: str) -> Ends:
+def drawn_ends(
+    draws: Floats, values: Floats, level: float, *, within: tuple[float, float] | None = None, quantity: str = ""
+) -> Ends:
     """The ends of the interval of each figure; all of its range where nothing can be said."""
-    least, most = _RANGES.get(quantity, (-np.inf, np.inf))
+    least, most = within or (-np.inf, np.inf)
     to, back = (_log, np.exp) if quantity in _BY_FACTORS else (np.asarray, np.asarray)
     truth, centre = to(draws[0]), to(values)
     with np.errstate(invalid="ignore", over="ignore"):

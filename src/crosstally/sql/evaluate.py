@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.changes import Change
 from crosstally.errors import QueryError
 from crosstally.query.conditions import Condition, number_of_text, shown
 from crosstally.schema import Schema
@@ -182,7 +185,7 @@ class Evaluation:
                 raise QueryError(f"ROUND takes a whole number of digits from -{_MOST_DIGITS} to {_MOST_DIGITS}")
             return inner.changed(lambda column: _rounded(column, int(digits)))
         nothing = _number(node.expression)
-        return SqlNumbers(np.where(inner.value == nothing, np.nan, inner.value), inner.low, inner.high)
+        return replace(inner, value=np.where(inner.value == nothing, np.nan, inner.value))
 
     def _counted(self, node: Any) -> Condition | None:
         """The people that an aggregate counts: all of a group, or those with a condition."""
@@ -218,11 +221,19 @@ class Evaluation:
             np.where(_is_none(self._taken(name, self._known_labels(name))), NULL, self._codes(name)) for name in keys
         ]
         parts = _parts(codes, len(self.kept))
-        sums = SqlNumbers(*(_summed(column, parts) for column in (inner.value, inner.low, inner.high)))
+        known = ~np.isnan(inner.value)
+        joint = None if inner.joint is None else inner.joint.changed(Change(partial(_summed_draws, parts, known)))
+        sums = SqlNumbers(_summed(inner.value, parts), joint)
+        if joint is None:
+            return SqlNumbers.exactly(sums.value, len(sums.value))
         if len(self.statement.sets) > 1 or self._filtered or self.groups.cases or not _is_count(node.this.this):
             return sums
-        own = self.groups.count_over(tuple(keys), self._counted(node.this.this)).take(self.kept)
-        return SqlNumbers(sums.value, own.low, own.high).holding_value()
+        low, high = (
+            self.groups.count_over(tuple(keys), self._counted(node.this.this))
+            .take(self.kept)
+            .interval(self.groups.level)
+        )
+        return replace(sums, ends=(np.minimum(low, sums.value), np.maximum(high, sums.value)))
 
     def _partition_key(self, node: Any) -> str:
         name = self._key_name(node)
@@ -355,6 +366,13 @@ def _summed(column: Floats, parts: NDArray[np.intp]) -> Floats:
     return np.asarray(np.where(np.bincount(parts, known) > 0, sums, np.nan)[parts], np.float64)
 
 
+def _summed_draws(parts: NDArray[np.intp], known: NDArray[np.bool_], stack: Floats) -> Floats:
+    """The same of every draw; rows whose number is NULL are left out of all."""
+    number = int(parts.max(initial=-1)) + 1
+    sums = [np.bincount(parts[known], row[known], minlength=number) for row in stack]
+    return np.stack(sums).astype(np.float64)[:, parts]
+
+
 # The answer
 
 
@@ -379,8 +397,8 @@ def answered(text: str, schema: Schema, tables: Tables, level: float) -> dict[st
             numbers = evaluation.numbers(node).take(order)
             _add(columns, name, _column(numbers.value))
             if not isinstance(node, exp.Grouping | exp.Literal):  # those are exact
-                _add(columns, f"{name}_low", _column(numbers.low))
-                _add(columns, f"{name}_high", _column(numbers.high))
+                for end, ends in zip(("low", "high"), numbers.interval(level), strict=True):
+                    _add(columns, f"{name}_{end}", _column(ends))
     return columns
 
 

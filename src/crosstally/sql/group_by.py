@@ -1,22 +1,23 @@
 """The groups of a statement: a row for each cell of each grouping set, and how many people each holds.
 
-SqlNumbers with the ends of their intervals, and arithmetic on them.
-
-Ends are combined as the operation's least and greatest values over the intervals of its operands. For a sum, a
-difference or a ratio this is never too narrow: the deviation of a sum is at most the sum of the deviations, whatever
-the correlation. It is too wide where errors cancel.
+Columns of numbers vary together: they rest on the same noise. A count has the interval of its table. What is computed
+from counts is computed in every joint draw too, and its interval is that of the draws (``answers.uncertainty``), so a
+share in SQL is as sure as the same share of ``Marginal.shares``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.changes import Change, in_a_row
 from crosstally.answers.marginal import Marginal
+from crosstally.answers.uncertainty import Ends, Joint, drawn_ends, in_one_row
 from crosstally.query.conditions import And, Condition
 from crosstally.query.question import Part, Question
 from crosstally.schema import Schema
@@ -25,66 +26,83 @@ from crosstally.typing import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SqlNumbers:
-    """A column: a value for each row, and the ends of its interval; NaN is NULL, or an end that is not known."""
+    """A column: a value for each row, NaN for NULL; ``joint`` has its draws, and is None for numbers that are exact.
+
+    ``ends`` are those of its intervals where they are known beforehand: of counts, and of exact numbers. ``least`` and
+    ``most`` say where the truth can be.
+    """
 
     value: Floats
-    low: Floats
-    high: Floats
+    joint: Joint | None = None
+    ends: Ends | None = None
+    least: float = -np.inf
+    most: float = np.inf
 
     @classmethod
     def exactly(cls, value: float | Floats, rows: int) -> SqlNumbers:
         """Numbers that are known."""
         column = np.broadcast_to(np.asarray(value, np.float64), (rows,))
-        return cls(column, column, column)
+        return cls(column, ends=(column, column))
+
+    def interval(self, level: float) -> Ends:
+        """The ends of the interval of each number; NaN where an end is not known."""
+        if self.ends is not None:
+            return self.ends
+        assert self.joint is not None  # what is not exact has draws
+        low, high = drawn_ends(self.joint.draws, self.value, level, within=(self.least, self.most))
+        return np.where(np.isinf(low), np.nan, low), np.where(np.isinf(high), np.nan, high)
 
     def take(self, rows: NDArray[np.intp]) -> SqlNumbers:
         """Some of the rows."""
-        return SqlNumbers(self.value[rows], self.low[rows], self.high[rows])
-
-    def holding_value(self) -> SqlNumbers:
-        """Intervals stretched to hold the value."""
-        return SqlNumbers(self.value, np.minimum(self.low, self.value), np.maximum(self.high, self.value))
+        ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
+        return replace(self, value=self.value[rows], joint=_changed(self.joint, in_a_row(rows)), ends=ends)
 
     def within(self, least: float, most: float) -> SqlNumbers:
-        """The same where it is known that no true number is below or above these; ends not known become these."""
-        low, high = np.nan_to_num(self.low, nan=least), np.nan_to_num(self.high, nan=most)
-        return SqlNumbers(self.value, np.clip(low, least, most), np.clip(high, least, most))
+        """The same where it is known that no true number is below or above these."""
+        return replace(self, least=least, most=most)
 
     def __neg__(self) -> SqlNumbers:
-        return SqlNumbers(-self.value, -self.high, -self.low)
+        return SqlNumbers.exactly(0.0, len(self.value)) - self
 
     def __add__(self, other: SqlNumbers) -> SqlNumbers:
-        return SqlNumbers(self.value + other.value, self.low + other.low, self.high + other.high)
+        return self._with(other, np.add)
 
     def __sub__(self, other: SqlNumbers) -> SqlNumbers:
-        return self + -other
+        return self._with(other, np.subtract)
 
     def __mul__(self, other: SqlNumbers) -> SqlNumbers:
-        return self._extremes(other, np.multiply)
+        return self._with(other, np.multiply)
 
     def __truediv__(self, other: SqlNumbers) -> SqlNumbers:
-        """The ratio; NULL where the divisor is zero, and without an end where it may be."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.where(other.value == 0, np.nan, self.value / other.value)
-            out = self._extremes(other, np.divide)
-        may_be_zero = (other.low <= 0) & (other.high >= 0)
-        # a count over what may be nobody: at least its least value over the most, and nobody knows how much more
-        least = np.where(
-            (self.low >= 0) & (other.low >= 0) & (other.high > 0), self.low / _positive(other.high), np.nan
-        )
-        return SqlNumbers(value, np.where(may_be_zero, least, out.low), np.where(may_be_zero, np.nan, out.high))
+        """The ratio; NULL where the divisor is zero."""
+        found = self._with(other, np.divide)
+        return replace(found, value=np.where(other.value == 0, np.nan, found.value))
 
     def changed(self, function: Callable[[Floats], Floats]) -> SqlNumbers:
         """Each number changed by a function that never falls."""
-        return SqlNumbers(function(self.value), function(self.low), function(self.high))
+        ends = None if self.ends is None else (function(self.ends[0]), function(self.ends[1]))
+        return replace(self, value=function(self.value), joint=_changed(self.joint, Change(function)), ends=ends)
 
-    def _extremes(self, other: SqlNumbers, operation: Callable[[Floats, Floats], Floats]) -> SqlNumbers:
-        corners = [operation(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
-        return SqlNumbers(operation(self.value, other.value), np.min(corners, axis=0), np.max(corners, axis=0))
+    def _with(self, other: SqlNumbers, operation: np.ufunc) -> SqlNumbers:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.asarray(operation(self.value, other.value))
+        if self.joint is None and other.joint is None:
+            return SqlNumbers.exactly(value, len(value))
+        if self.joint is None or other.joint is None:
+            known, drawn = (self.value, other.joint) if self.joint is None else (other.value, self.joint)
+            assert drawn is not None
+            order = (known, None) if self.joint is None else (None, known)
+            return SqlNumbers(value, drawn.changed(Change(partial(_beside_exact, operation, order))))
+        return SqlNumbers(value, self.joint.combined(other.joint, operation, ((0,), (0,)), ndim=1))
 
 
-def _positive(numbers: Floats) -> Floats:
-    return np.where(numbers > 0, numbers, np.nan)
+def _beside_exact(operation: np.ufunc, order: tuple[Floats | None, Floats | None], stack: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(operation(*(stack if each is None else each for each in order)))
+
+
+def _changed(joint: Joint | None, change: Change) -> Joint | None:
+    return None if joint is None else joint.changed(change)
 
 
 Tables = Callable[[Sequence[tuple[str, ...]], Question | None], list[Marginal]]
@@ -209,7 +227,9 @@ class GroupBy:
 
     def _numbers(self, answer: Marginal) -> SqlNumbers:
         low, high = answer.interval(self.level)
-        return SqlNumbers(np.round(answer.values.ravel(), DIGITS), low.ravel(), high.ravel())
+        cells = np.arange(answer.values.size)
+        joint = _changed(answer.joint, in_a_row(cells))
+        return SqlNumbers(np.round(answer.values.ravel(), DIGITS), joint, (low.ravel(), high.ravel()))
 
     def _placed(self, number: int, names: tuple[str, ...], answer: Marginal | None) -> SqlNumbers:
         rows = np.flatnonzero(self._block_numbers == number)
@@ -225,10 +245,19 @@ class GroupBy:
             own = places[self.codes[name][rows]]
             there &= own >= 0
             found = found * attribute.size + np.maximum(own, 0)
-        taken = numbers.take(found)
-        return SqlNumbers(*(np.where(there, each, 0.0) for each in (taken.value, taken.low, taken.high)))
+        return numbers.take(found).changed(partial(_where_there, there))
+
+
+def _where_there(there: NDArray[np.bool_], column: Floats) -> Floats:
+    return np.where(there, column, 0.0)
 
 
 def _joined(parts: Sequence[SqlNumbers]) -> SqlNumbers:
-    columns = ([getattr(part, field) for part in parts] for field in ("value", "low", "high"))
-    return SqlNumbers(*(np.concatenate(column) for column in columns))
+    """Columns one below the other; none of them was computed yet."""
+    ends = [part.ends for part in parts if part.ends is not None]
+    low, high = (np.concatenate(column) for column in zip(*ends, strict=True))
+    return SqlNumbers(
+        np.concatenate([part.value for part in parts]),
+        in_one_row([(part.joint, len(part.value)) for part in parts]),
+        (low, high),
+    )

@@ -159,7 +159,7 @@ def test_the_terminal_groups_whole_numbers_too(release: Release, tmp_path: Path)
     assert plain["count"].to_dict() == {"Oberland": 1060, "Lausanne": 1190, "Nice": 1630, "(missing)": 2070}
     assert plain["std_error"].tolist() == pytest.approx([6, 18**0.5, 18**0.5, 18**0.5])  # of 4, 2, 2 and 2 cells
     assert whole["count"].to_dict() == plain["count"].to_dict()
-    assert (whole["count_high"] - whole["count"]).tolist() == pytest.approx([11.76, 8.316, 8.316, 8.316], rel=1e-3)
+    assert (whole["count_high"] - whole["count"]).tolist() == pytest.approx([11.76, 8.316, 8.316, 8.316], rel=2e-3)
     assert "no attribute of the table; it has sex" in run("table", path, "sex", *group).err
 
 
@@ -228,8 +228,8 @@ def test_the_api_puts_values_together_as_pages_do(client: TestClient) -> None:
     assert table["count"].tolist() == [640, 650, 870, 1090]
     assert table["std_error"].tolist() == pytest.approx([18**0.5, 3, 3, 3])
     assert (table["count_high"] - table["count"]).tolist() == pytest.approx(
-        [1.96 * 18**0.5, 5.88, 5.88, 5.88], rel=1e-4
-    )
+        [1.96 * 18**0.5, 5.88, 5.88, 5.88], rel=2e-3
+    )  # a single cell has the exact law of its discrete noise, 0.2% from the normal one
     level = client.get("/api/v2/tables/people/data?valueCodes[town]=*&at.town=country").json()
     assert level["dimension"]["town"]["category"]["index"] == ["CH", "FR", "(missing)"]
     assert level["value"][::4] == [2250, 1630, 2070]

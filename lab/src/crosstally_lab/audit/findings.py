@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
-EXACT, SAMPLED, WHOLE = "exact", "sampled", "end to end"
+EXACT, SAMPLED, WHOLE, REPLAY = "exact", "sampled", "end to end", "replay"
 """The parts of the audit, by their names on the command line."""
 
 _ROUNDING = 1e-9
@@ -64,13 +64,17 @@ def report_text(findings: Sequence[Finding]) -> str:
 
 
 def _part_text(part: str, findings: Sequence[Finding]) -> str:
-    heads = {EXACT: ("claimed", "exact", "plans or matrices"), SAMPLED: ("claimed", "exact", "bound", "of exact")}
+    heads = {
+        EXACT: ("claimed", "exact", "plans or matrices"),
+        REPLAY: ("claimed", "largest loss", "pairs of neighbours"),
+        SAMPLED: ("claimed", "exact", "bound", "of exact"),
+    }
     columns = ("what", "unit", *heads.get(part, ("claimed", "bound", "releases a side")), "verdict")
     lines = [_line(columns), _line("---" for _ in columns)]
     for each in findings:
         numbers = (_number(each.claimed), _number(each.exact))
         told: Sequence[str]
-        if part == EXACT:
+        if part in (EXACT, REPLAY):
             told = (each.unit, *numbers, f"{each.cases:,}")
         elif part == SAMPLED:
             ratio = f"{each.bound / each.exact:.3f}" if each.exact and each.bound is not None else ""

@@ -27,25 +27,29 @@ EXAMPLES = (
     "crosstally audit --part sampled --only flat",
 )
 # What ``--quick`` draws: minutes in place of an hour. Bounds are weaker with fewer draws, and faults may hide.
-_QUICK_DRAWS, _QUICK_RELEASES = 20_000, 100
-_EXACT, _SAMPLED, _WHOLE = "exact", "sampled", "end-to-end"
+_QUICK_DRAWS, _QUICK_RELEASES, _QUICK_PAIRS = 20_000, 100, 1
+_ALL_PAIRS = 100  # more than there are kinds of neighbours
+_EXACT, _SAMPLED, _WHOLE, _REPLAY = "exact", "sampled", "end-to-end", "replay"
 
 Task = tuple[str, str, int]
-"""A part, what of it, and how many draws or releases."""
+"""A part, what of it, and how many draws, releases or pairs of neighbours."""
 
 
 def audit(
     *,
     part: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="exact, sampled or end-to-end; may be repeated. All by default."),
+        typer.Option(metavar="NAME", help="exact, sampled, end-to-end or replay; may be repeated. All by default."),
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Run only those sampled and end-to-end cases whose name contains this text."),
+        typer.Option(
+            metavar="TEXT", help="Run only those cases, of all parts but exact, whose name contains this text."
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use few draws and releases: about two minutes, with loose bounds.")
+        bool,
+        typer.Option("--quick", help="Use few draws, releases and neighbours: some minutes, with loose bounds."),
     ] = False,
     draws: Annotated[
         int | None,
@@ -63,7 +67,7 @@ def audit(
     jobs: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, max=64, help="The number of processes that share the sampled and end-to-end parts."
+            metavar="N", min=1, max=64, help="The number of processes that share all parts but the exact one."
         ),
     ] = 1,
     kept: Annotated[
@@ -77,7 +81,7 @@ def audit(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit the privacy promise: exact losses, sampled bounds, releases of neighbours. Uses synthetic rows.
+    """Audit the privacy promise: exact losses, sampled bounds, releases of neighbours, replays. Uses generated rows.
 
     The exit code is 1 when a loss exceeds its claim, or when a full run ends with a bound that is too weak.
     """
@@ -87,8 +91,9 @@ def audit(
     from crosstally_lab.audit.sampled import DRAWS
 
     tosses = draws or (_QUICK_DRAWS if quick else DRAWS)
-    number = releases or (_QUICK_RELEASES if quick else RELEASES)
-    tasks = [(name, subject, number if name == _WHOLE else tosses) for name, subject in _tasks(part or [], only)]
+    numbers = {_WHOLE: releases or (_QUICK_RELEASES if quick else RELEASES)}
+    numbers[_REPLAY] = _QUICK_PAIRS if quick else _ALL_PAIRS
+    tasks = [(name, subject, numbers.get(name, tosses)) for name, subject in _tasks(part or [], only)]
     done = {} if kept is None else _read_kept(kept)
     with progress("audited", quiet=quiet or json) as tell:
         for task, findings in _done([each for each in tasks if each not in done], jobs):
@@ -122,10 +127,11 @@ def _names(findings: Sequence[Finding]) -> str:
 
 def _tasks(wanted: Sequence[str], only: str | None) -> Iterator[tuple[str, str]]:
     """The tasks: each is a part of the audit and one case of it."""
+    from crosstally_lab.audit import replay, sampled
     from crosstally_lab.audit.end_to_end import CONFIGURATIONS
-    from crosstally_lab.audit.sampled import subjects
 
-    known = {_EXACT: [""], _SAMPLED: subjects(), _WHOLE: [each.subject for each in CONFIGURATIONS]}
+    known = {_EXACT: [""], _SAMPLED: sampled.subjects(), _WHOLE: [each.subject for each in CONFIGURATIONS]}
+    known[_REPLAY] = replay.subjects()
     for name in wanted:
         if name not in known:
             raise CrosstallyError(
@@ -192,11 +198,14 @@ def _done(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Finding
 def _do(task: Task) -> list[Finding]:
     from crosstally_lab.audit.end_to_end import audit_whole
     from crosstally_lab.audit.exact import audit_exact
+    from crosstally_lab.audit.replay import audit_replay
     from crosstally_lab.audit.sampled import audit_sampled
 
     part, subject, number = task
     if part == _EXACT:
         return list(audit_exact())
+    if part == _REPLAY:
+        return [audit_replay(subject, number)]
     return [audit_sampled(subject, number) if part == _SAMPLED else audit_whole(subject, _run_command, number)]
 
 
