@@ -25,24 +25,24 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 40_950,
-    "files": 297,
-    "code lines with laboratory and benchmarks": 52_145,
-    "classes": 430,
-    "classes that define interval": 5,
+    "code lines": 38_484,
+    "files": 290,
+    "code lines with laboratory and benchmarks": 49_796,
+    "classes": 400,
+    "classes that define interval": 4,
     "public class names twice": 0,
     "module names twice": 0,
     "dispatches on kinds of queries": 8,
-    "trusted files": 44,
-    "trusted code lines": 6_961,
+    "trusted files": 34,
+    "trusted code lines": 5_472,
     "long files": 0,
     "long functions": 0,
     "words of docs": 47_600,
-    "walk: row to marginal": 72,
-    "walk: direct": 63,
-    "functions of direct": 733,
-    "walk: plan": 32,
-    "walk: unmeasured": 38,
+    "walk: row to marginal": 66,
+    "walk: direct": 56,
+    "functions of direct": 697,
+    "walk: plan": 31,
+    "walk: unmeasured": 37,
 }
 """The most that each figure may be."""
 

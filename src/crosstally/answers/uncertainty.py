@@ -144,23 +144,6 @@ def _repeated(draws: Floats, rows: int) -> Floats:
     return np.concatenate([draws[:1], draws[1 + np.arange(rows - 1) % (len(draws) - 1)]])
 
 
-def in_one_row(parts: Sequence[tuple[Joint | None, int]]) -> Joint | None:
-    """Tables of one axis one behind the other; those without draws are zeros of this length."""
-    known = [joint for joint, _ in parts if joint is not None]
-    if not known:
-        return None
-    sources = known[0].sources
-    return Joint(sources, partial(_in_one_row, tuple(parts)), replicates=all(joint.replicates for joint in known))
-
-
-def _in_one_row(parts: Sequence[tuple[Joint | None, int]]) -> Floats:
-    stacks = iter(side_by_side([joint for joint, _ in parts if joint is not None]))
-    drawn = [None if joint is None else next(stacks) for joint, _ in parts]
-    rows = next(len(stack) for stack in drawn if stack is not None)
-    pieces = zip(drawn, parts, strict=True)
-    return np.concatenate([np.zeros((rows, size)) if own is None else own for own, (_, size) in pieces], axis=1)
-
-
 def joined(joints: Sequence[Joint]) -> list[Joint]:
     """The same, stated to be independent where they are of different releases."""
     sources = {source.key: source for joint in joints for source in joint.sources}
@@ -261,7 +244,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class SingleCells:
     """Which cells are single cells of another table, ``whole``, with some values: they are as sure as they are there.
 
     ``alone`` marks them, ``numbers`` are those of their cells in the flat table.
@@ -273,7 +256,7 @@ class Part:
     numbers: NDArray[np.intp]
 
     @classmethod
-    def of(cls, whole: Uncertainty, change: Change, values: Floats) -> Part | None:
+    def of(cls, whole: Uncertainty, change: Change, values: Floats) -> SingleCells | None:
         """Those of what a change makes of a table by adding up cells; None where no sum is of one cell."""
         alone = change.table(np.ones(values.shape)) == 1
         numbers = change.table(np.arange(values.size, dtype=np.float64).reshape(values.shape))
@@ -302,7 +285,7 @@ class Uncertainty(ABC):
     additive: bool = False
     change: Change | None = None
     possible: NDArray[np.bool_] | None = None
-    part: Part | None = None
+    part: SingleCells | None = None
 
     @cached_property
     def std_error(self) -> float | Floats:
@@ -364,7 +347,7 @@ class Uncertainty(ABC):
     def summed(self, change: Change, values: Floats, error: CellError | None = None) -> Self:
         """Of sums of cells of the table, which has these values; ``error`` is the law of their noise, where known."""
         joint = None if self.joint is None else self.joint.changed(change)
-        part = Part.of(self, change, values)
+        part = SingleCells.of(self, change, values)
         return replace(self, joint=joint, change=change.after(self.change), error=error, part=part)
 
     def map(self, change: Change, values: Floats, quantity: str, *, counts: bool) -> Uncertainty | None:
@@ -374,7 +357,7 @@ class Uncertainty(ABC):
         if self.joint is None:
             return None
         found = computed([self], self.joint.changed(change), quantity)
-        return replace(found, part=Part.of(self, change, values)) if counts else found
+        return replace(found, part=SingleCells.of(self, change, values)) if counts else found
 
 
 @dataclass(frozen=True, eq=False)

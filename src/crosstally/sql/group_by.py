@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change, in_a_row
 from crosstally.answers.marginal import Marginal
-from crosstally.answers.uncertainty import Ends, Joint, drawn_ends, in_one_row
+from crosstally.answers.uncertainty import Ends, Joint, drawn_ends, side_by_side
 from crosstally.query.conditions import And, Condition
 from crosstally.query.question import Part, Question
 from crosstally.schema import Schema
@@ -258,6 +258,23 @@ def _joined(parts: Sequence[SqlNumbers]) -> SqlNumbers:
     low, high = (np.concatenate(column) for column in zip(*ends, strict=True))
     return SqlNumbers(
         np.concatenate([part.value for part in parts]),
-        in_one_row([(part.joint, len(part.value)) for part in parts]),
+        _one_below_the_other([(part.joint, len(part.value)) for part in parts]),
         (low, high),
     )
+
+
+def _one_below_the_other(parts: Sequence[tuple[Joint | None, int]]) -> Joint | None:
+    """Tables of one axis one below the other; those without draws are zeros of this length."""
+    known = [joint for joint, _ in parts if joint is not None]
+    if not known:
+        return None
+    sources = known[0].sources
+    return Joint(sources, partial(_drawn_below, tuple(parts)), replicates=all(joint.replicates for joint in known))
+
+
+def _drawn_below(parts: Sequence[tuple[Joint | None, int]]) -> Floats:
+    stacks = iter(side_by_side([joint for joint, _ in parts if joint is not None]))
+    drawn = [None if joint is None else next(stacks) for joint, _ in parts]
+    rows = next(len(stack) for stack in drawn if stack is not None)
+    pieces = zip(drawn, parts, strict=True)
+    return np.concatenate([np.zeros((rows, size)) if own is None else own for own, (_, size) in pieces], axis=1)
