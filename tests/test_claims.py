@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
 from dataclasses import replace
@@ -17,7 +18,7 @@ import released
 from cli_runs import run
 from crosstally.answers.changes import Change
 from crosstally.answers.marginal import ErrorKind, Marginal
-from crosstally.answers.uncertainty import Bounds
+from crosstally.answers.uncertainty import Draws, Spread
 from crosstally.browser.explorer.grid import grid
 from crosstally.browser.explorer.release_page import release_page
 from crosstally.browser.explorer.served import Served
@@ -159,7 +160,7 @@ def test_a_mean_of_middles_and_cramers_v_have_no_interval() -> None:
 
 
 class Wide:
-    """The error of a cell before correction, as it was: five times that of its interval."""
+    """The error of the noise in a cell, before correction: five times that of the number shown."""
 
     std_error = 50.0
 
@@ -167,22 +168,23 @@ class Wide:
         return 98.0
 
 
-def narrow(_: Change | None, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of a half-width of 1.96 x 10 at 95%."""
-    half = {0.9: 16.4, 0.95: 19.6, 0.99: 25.8}[level]
-    return values - half, values + half
+class Narrow:
+    """Counts with an error of 10."""
+
+    def spread(self, _: Change | None) -> Spread:
+        return Spread(None, np.full(4, 100.0), np.full(4, 100.0), math.inf)
 
 
 def corrected() -> Marginal:
     schema = Schema([Attribute("x", ["a", "b", "c", "d"])])
     values = np.array([100.0, 40.0, 20.0, 0.0])
-    known = Bounds(ends=narrow, error=Wide())
+    known = Draws(error=Wide(), cells=Narrow())
     return Marginal(schema, values, method="least-squares", error_kind=ErrorKind.CORRECTED, uncertainty=known)
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-def test_reliability_is_read_off_the_interval_at_every_door(level: float) -> None:
-    """Errors of 10 beside 100, 40, 20 and 0 are 10%, 25%, 50% and all; by the standard error all were above 33.3%."""
+def test_reliability_is_that_of_the_number_shown_at_every_door(level: float) -> None:
+    """Errors of 10 beside 100, 40, 20 and 0 are 10%, 25%, 50% and all; by that of the noise all are above 33.3%."""
     table = corrected()
     assert ct.analysis.quality(table).tolist() == ["", "E", "F", "F"]
     assert np.isnan(ct.analysis.suppress(table).values).tolist() == [False, False, True, True]

@@ -194,7 +194,7 @@ def test_conditions_and_exports(release: ct.Release) -> None:
     assert release.marginal(where="a in {0, 1}").values == pytest.approx(some.values.sum())
     assert np.isfinite(release.marginal(where="a in {0, 1}").std_error)
     crossed = release.marginal("b", where="a in {0, 1}")
-    assert np.isnan(crossed.std_error).all()
+    assert np.isnan(crossed.noise_std_error).all()
     assert crossed.values == pytest.approx(release.marginal("b", "a").values[:, :2].sum(axis=1))
     frame = release.marginal("a", "b").to_pandas()
     assert (len(frame), list(frame["a"].cat.categories)) == (30, list("012345"))
@@ -213,7 +213,8 @@ def test_the_file_both_ways(nonnegative: str, rows: int | None, tmp_path: Path) 
         before, after = made.marginal(*names), again.marginal(*names)
         near = 1e-6 if made.covers(*names) else 1e-4  # maximum entropy is exact to 1e-8 of 4,000 rows
         assert after.values == pytest.approx(before.values, abs=near)
-        np.testing.assert_allclose(after.std_error, before.std_error)
+        np.testing.assert_allclose(after.noise_std_error, before.noise_std_error)
+        np.testing.assert_allclose(after.std_error, before.std_error, rtol=2e-3)  # as its estimate is near, not equal
         assert again.refit(nonnegative=nonnegative).marginal(*names).values == pytest.approx(
             made.refit(nonnegative=nonnegative).marginal(*names).values, abs=near
         )

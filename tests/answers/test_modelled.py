@@ -70,7 +70,8 @@ def test_what_a_modelled_answer_is() -> None:
     release = released(rng, full, list(combinations(range(6), 2)))
     answer = release.marginal("a0", "a1", "a3")
     assert answer.error_kind is ErrorKind.MODELLED
-    assert np.isnan(answer.std_error).all()
+    assert (answer.std_error > 0).all()
+    assert np.isnan(answer.noise_std_error).all()
     low, high = answer.interval()
     assert ((low >= 0) & (low <= answer.values + 1e-3) & (answer.values <= high + 1e-3)).all()
     assert np.array_equal(high, np.rint(high))

@@ -250,7 +250,7 @@ def test_release_1_of_contrasts() -> None:
     columns = pq.read_table(HERE / "release-1.parquet").to_pydict()
     total, sex = columns["estimate"][:2]
     np.testing.assert_allclose(release.marginal("sex").values, [(total + sex) / 2, (total - sex) / 2])
-    np.testing.assert_allclose(release.marginal("sex").std_error, (sum(columns["variance"][:2]) / 4) ** 0.5)
+    np.testing.assert_allclose(release.marginal("sex").noise_std_error, (sum(columns["variance"][:2]) / 4) ** 0.5)
 
 
 def test_release_1_of_cells() -> None:
@@ -291,7 +291,7 @@ def test_release_1_local() -> None:
     assert release.variances_left == left
     assert sorted(left) == sorted([*((name,) for name in names), *combinations(names, 2)])
     assert [each.query.attributes for each in release.measurements] == list(combinations(names, 2))
-    np.testing.assert_allclose(release.marginal("plan").std_error, (left["plan",] * 2 / 3) ** 0.5)
+    np.testing.assert_allclose(release.marginal("plan").noise_std_error, (left["plan",] * 2 / 3) ** 0.5)
 
 
 def test_release_1_groups() -> None:

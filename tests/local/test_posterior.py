@@ -334,6 +334,8 @@ def test_an_error_of_a_moment_is_an_error_of_every_set_that_holds_it() -> None:
 def errors_in_bars(sizes, *, runs, people, epsilon, method):
     """For each of some collections the errors of all cells of single attributes and pairs, in half widths of 95%.
 
+    Half widths are those of the posterior variance that a set of attributes has on average over its cells.
+
     Also how wide bars are, on average, in those of the unbiased estimate.
     """
     random, schema = np.random.default_rng(12), schema_of(*sizes)
@@ -348,9 +350,9 @@ def errors_in_bars(sizes, *, runs, people, epsilon, method):
     for _ in range(runs):
         measured = measurements_of(protocol, *collection(protocol, codes, random))
         answers, raw = (release_of(protocol, measured, people, shrink=s).marginals(names) for s in ("auto", "none"))
-        moved = [abs(a.values - truth) / a.half_width() for a, truth in zip(answers, truths, strict=True)]
+        moved = [abs(a.values - b) / (1.96 * a.noise_std_error) for a, b in zip(answers, truths, strict=True)]
         found.append(np.concatenate([each.ravel() for each in moved]))
-        widths += [a.uncertainty.std_error / b.uncertainty.std_error for a, b in zip(answers, raw, strict=True)]
+        widths += [(a.noise_std_error / b.noise_std_error).mean() for a, b in zip(answers, raw, strict=True)]
     return np.stack(found), float(np.mean(widths))
 
 
@@ -376,7 +378,7 @@ def test_error_bars_are_saved_with_a_release(tmp_path) -> None:
     release.save(tmp_path / "local.release.parquet")
     again = open_release(tmp_path / "local.release.parquet")
     for names in [("a0",), ("a1", "a3"), ("a2", "a1")]:
-        assert again.marginal(*names).uncertainty.std_error == release.marginal(*names).uncertainty.std_error
+        np.testing.assert_array_equal(again.marginal(*names).noise_std_error, release.marginal(*names).noise_std_error)
     # lost posterior variances would leave those of the unbiased estimate, in both releases alike
     unbiased = collector.release(shrink="none").marginal("a1", "a3")
-    assert again.marginal("a1", "a3").uncertainty.std_error != unbiased.uncertainty.std_error
+    assert again.marginal("a1", "a3").uncertainty.noise_std_error != unbiased.uncertainty.noise_std_error

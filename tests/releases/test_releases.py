@@ -71,14 +71,14 @@ def test_a_measured_table_comes_back_in_the_order_asked() -> None:
     np.testing.assert_allclose(answer.values, [[10, 40], [20, 50], [30, 60]], atol=1e-9)
     assert answer.error_kind is ErrorKind.CORRECTED
     # the variance of discrete Laplace noise of scale 10, 2 a / (1 - a)^2 with a = e^(-1/10), is 199.8334...
-    np.testing.assert_allclose(answer.std_error, math.sqrt(199.83341664682), rtol=1e-10)
+    np.testing.assert_allclose(answer.noise_std_error, math.sqrt(199.83341664682), rtol=1e-10)
     assert answer.caption == "ε = 1, add-remove, test"
 
 
 def test_a_part_of_a_measured_table_is_its_sum() -> None:
     answer = small_release().marginal("sex")
     np.testing.assert_allclose(answer.values, [60, 150], atol=1e-9)
-    np.testing.assert_allclose(answer.std_error, math.sqrt(3 * 199.83341664682), rtol=1e-10)
+    np.testing.assert_allclose(answer.noise_std_error, math.sqrt(3 * 199.83341664682), rtol=1e-10)
 
 
 def test_the_number_of_rows_is_estimated_or_public() -> None:

@@ -113,7 +113,7 @@ def test_nobody_is_where_nobody_can_be(strategy: str, tmp_path: Path) -> None:
         child_widows = each.marginal("sex", where="age = 0-15 and marital = Widowed")
         assert (child_widows.values == 0).all()
         sex = each.marginal("sex")
-        assert sex.std_error.max() < 5
+        assert sex.noise_std_error.max() < 5
         assert sex.values == pytest.approx([480, 520], abs=20)
     words = " ".join(release.statement.plain(release.schema))
     assert "Asserted by the steward as public: nobody has age 0-15 and marital Married or Widowed (civil code)" in words

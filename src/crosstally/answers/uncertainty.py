@@ -1,9 +1,10 @@
 """How sure the cells of a table are: an exact linear law, joint draws, or bounds.
 
-Each of the three is an ``Uncertainty``: it has a ``std_error`` (NaN where there is none), a ``half_width``, an
-``interval`` around values, and says what becomes of it: ``picked`` for some of the cells, ``summed`` for counts of a
-condition, ``map`` for anything else. Where a function of a linear law is linear, so is the law of what comes out;
-otherwise it has draws. The three differ in the ends of intervals alone.
+Each of the three is an ``Uncertainty``. It has a ``std_error``, the root mean square error of the number shown (NaN for
+bounds), a ``half_width`` and an ``interval`` around values, all of the same error; the error of the noise alone is
+``noise_std_error``. It says what becomes of it: ``summed`` for some of the cells and for sums of them, ``map`` for
+anything else. A sum of one cell has the error of that cell (``SingleCells``), so a number is as sure at every door.
+Where a function of a linear law is linear, so is the law of what comes out; otherwise it has draws.
 
 Answers of one release err together: they rest on the same noise. ``Joint`` knows two things about it.
 
@@ -272,10 +273,10 @@ class SingleCells:
 class Uncertainty(ABC):
     """How sure the cells of a table are.
 
-    ``error`` is the law of the noise before negative cells are corrected; without one the standard error is that of
+    ``error`` is the law of the noise before negative cells are corrected; without one it is that of the linear form of
     ``joint``, and ``modelled`` cells have none. ``change`` says what sums of the table these cells are, ``possible``
-    which cells of it are not zero for certain, ``part`` which cells they are of another table with some values.
-    ``additive`` says whether sums of them are known as they are.
+    which cells of it are not zero for certain, ``part`` which of them are single cells of the table. ``additive`` says
+    whether sums of them are known as they are.
     """
 
     joint: Joint | None = None

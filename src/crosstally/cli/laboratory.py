@@ -11,7 +11,7 @@ COMMANDS = {
     "Free; no ledger is touched.",
     "compare": "Compare crosstally with other methods on generated or public rows. Free; no private row is read.",
     "reproduce": "Run a paper's experiment, or all of them, and check which claims hold.",
-    "audit": "Audit the privacy promise: exact losses, sampled bounds, releases of neighbours. Uses synthetic rows.",
+    "audit": "Audit the privacy promise: exact losses, sampled bounds, neighbours released and replayed.",
 }
 """The ``--help`` text of each command, whether the laboratory is installed or not."""
 

@@ -97,7 +97,7 @@ def pairs_of(schema: Schema, relation: Neighbours) -> list[Pair]:
 
     Where an attribute refuses what is outside, pairs with such values are left out (``EXCEPTIONS``).
     """
-    if schema.unit is None and relation is Neighbours.ADD_REMOVE:
+    if schema.unit is None and relation == Neighbours.ADD_REMOVE:
         rows: dict[str, Row] = {
             "of the first cell": (6, "F", 1),
             "of the last": (6, "M", 64),
@@ -118,7 +118,7 @@ def pairs_of(schema: Schema, relation: Neighbours) -> list[Pair]:
             "equal rows, more than count": ((6, "F", 17),) * 5,
             "rows outside": ((6, "X", 40), (6, "M", None)),
         }
-        before = PEOPLE if relation is Neighbours.ADD_REMOVE else (*PEOPLE, *((6, "F", 17),) * 3)
+        before = PEOPLE if relation == Neighbours.ADD_REMOVE else (*PEOPLE, *((6, "F", 17),) * 3)
         found = [Pair(f"a unit of {name}", before, (*PEOPLE, *rows)) for name, rows in units.items()]
     return [pair for pair in found if schema["sex"].outside is not Outside.REFUSE or not _has_outside(pair)]
 

@@ -81,7 +81,9 @@ def audit(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit the privacy promise: exact losses, sampled bounds, releases of neighbours, replays. Uses generated rows.
+    """Audit the privacy promise: exact losses, sampled bounds, neighbours released and replayed.
+
+    All rows are generated.
 
     The exit code is 1 when a loss exceeds its claim, or when a full run ends with a bound that is too weak.
     """
