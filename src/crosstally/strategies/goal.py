@@ -251,8 +251,9 @@ class _Forecast:
     @cached_property
     def _mixed(self) -> MixedAxes | None:
         plan = self._plan
-        measured = [(each.query, each.noise.variance) for each in plan.requests]
-        return MixedAxes(plan.schema, measured) if plan.mixed else None
+        if not plan.mixed:  # requests are made one by one, and there may be very many
+            return None
+        return MixedAxes(plan.schema, [(each.query, each.noise.variance) for each in plan.requests])
 
     @cached_property
     def _asked(self) -> NDArray[np.float64]:
