@@ -250,10 +250,9 @@ class _Forecast:
 
     @cached_property
     def _mixed(self) -> MixedAxes | None:
-        plan = self._plan
-        if not plan.mixed:  # requests are made one by one, and there may be very many
+        if not self._plan.mixed:  # requests are made one by one, and there may be very many
             return None
-        return MixedAxes(plan.schema, [(each.query, each.noise.variance) for each in plan.requests])
+        return MixedAxes(self._plan.schema, [(each.query, each.noise.variance) for each in self._plan.requests])
 
     @cached_property
     def _asked(self) -> NDArray[np.float64]:
