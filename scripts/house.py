@@ -40,7 +40,7 @@ CEILINGS: Mapping[str, int] = {
     "words of docs": 47_600,
     "walk: row to marginal": 66,
     "walk: direct": 56,
-    "functions of direct": 697,
+    "functions of direct": 700,  # 697 here; it differs by a function or two from machine to machine
     "walk: plan": 31,
     "walk: unmeasured": 37,
 }
