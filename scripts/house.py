@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 38_484,
+    "code lines": 38_491,
     "files": 290,
-    "code lines with laboratory and benchmarks": 49_796,
+    "code lines with laboratory and benchmarks": 49_803,
     "classes": 400,
     "classes that define interval": 4,
     "public class names twice": 0,

@@ -294,3 +294,13 @@ def test_the_ledger_keeps_groups(tmp_path: Path) -> None:
     assert len(improved) == 4
     assert all(each.after_error <= each.before_error for each in improved)
     assert len(notebook.synthesize(rows=50).to_arrow()) == 50
+
+
+def test_figures_of_sql_claim_no_more_than_the_counts_they_are_of(release: ct.Release) -> None:
+    """Tables of values in groups have intervals and no draws: shares of them have no interval, and are not exact."""
+    found = release.sql("SELECT a, b, count(*) AS n, count(*) / sum(count(*)) OVER () AS s FROM x GROUP BY ALL").columns
+    assert (np.array(found["n_low"], float) < np.array(found["n_high"], float)).all()
+    assert np.array(found["s"], float).sum() == pytest.approx(1)
+    assert set(found["s_low"]) == set(found["s_high"]) == {None}
+    twice = release.sql("SELECT a, b, 2 * count(*) - 1 AS n FROM x GROUP BY ALL").columns
+    assert set(twice["n_low"]) == {None}

@@ -224,7 +224,9 @@ class Evaluation:
         known = ~np.isnan(inner.value)
         joint = None if inner.joint is None else inner.joint.changed(Change(partial(_summed_draws, parts, known)))
         sums = SqlNumbers(_summed(inner.value, parts), joint)
-        if joint is None:
+        if inner.undrawn:
+            sums = SqlNumbers.without_interval(sums.value)
+        elif joint is None:
             return SqlNumbers.exactly(sums.value, len(sums.value))
         if len(self.statement.sets) > 1 or self._filtered or self.groups.cases or not _is_count(node.this.this):
             return sums

@@ -29,7 +29,8 @@ class SqlNumbers:
     """A column: a value for each row, NaN for NULL; ``joint`` has its draws, and is None for numbers that are exact.
 
     ``ends`` are those of its intervals where they are known beforehand: of counts, and of exact numbers. ``least`` and
-    ``most`` say where the truth can be.
+    ``most`` say where the truth can be. ``undrawn`` counts are not exact and have no draws (values in groups, tables
+    without an error): what is computed from them has no interval.
     """
 
     value: Floats
@@ -37,12 +38,18 @@ class SqlNumbers:
     ends: Ends | None = None
     least: float = -np.inf
     most: float = np.inf
+    undrawn: bool = False
 
     @classmethod
     def exactly(cls, value: float | Floats, rows: int) -> SqlNumbers:
         """Numbers that are known."""
         column = np.broadcast_to(np.asarray(value, np.float64), (rows,))
         return cls(column, ends=(column, column))
+
+    @classmethod
+    def without_interval(cls, value: Floats) -> SqlNumbers:
+        """Numbers of whose error nothing is known."""
+        return cls(value, ends=(np.full(value.shape, np.nan),) * 2, undrawn=True)
 
     def interval(self, level: float) -> Ends:
         """The ends of the interval of each number; NaN where an end is not known."""
@@ -86,6 +93,8 @@ class SqlNumbers:
     def _with(self, other: SqlNumbers, operation: np.ufunc) -> SqlNumbers:
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.asarray(operation(self.value, other.value))
+        if self.undrawn or other.undrawn:
+            return SqlNumbers.without_interval(value)
         if self.joint is None and other.joint is None:
             return SqlNumbers.exactly(value, len(value))
         if self.joint is None or other.joint is None:
@@ -229,7 +238,8 @@ class GroupBy:
         low, high = answer.interval(self.level)
         cells = np.arange(answer.values.size)
         joint = _changed(answer.joint, in_a_row(cells))
-        return SqlNumbers(np.round(answer.values.ravel(), DIGITS), joint, (low.ravel(), high.ravel()))
+        ends = low.ravel(), high.ravel()
+        return SqlNumbers(np.round(answer.values.ravel(), DIGITS), joint, ends, undrawn=joint is None)
 
     def _placed(self, number: int, names: tuple[str, ...], answer: Marginal | None) -> SqlNumbers:
         rows = np.flatnonzero(self._block_numbers == number)
@@ -256,11 +266,9 @@ def _joined(parts: Sequence[SqlNumbers]) -> SqlNumbers:
     """Columns one below the other; none of them was computed yet."""
     ends = [part.ends for part in parts if part.ends is not None]
     low, high = (np.concatenate(column) for column in zip(*ends, strict=True))
-    return SqlNumbers(
-        np.concatenate([part.value for part in parts]),
-        _one_below_the_other([(part.joint, len(part.value)) for part in parts]),
-        (low, high),
-    )
+    undrawn = any(part.undrawn for part in parts)
+    joint = None if undrawn else _one_below_the_other([(part.joint, len(part.value)) for part in parts])
+    return SqlNumbers(np.concatenate([part.value for part in parts]), joint, (low, high), undrawn=undrawn)
 
 
 def _one_below_the_other(parts: Sequence[tuple[Joint | None, int]]) -> Joint | None:
