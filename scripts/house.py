@@ -27,7 +27,7 @@ PACKAGE = ROOT / "src" / "crosstally"
 CEILINGS: Mapping[str, int] = {
     "code lines": 38_491,
     "files": 290,
-    "code lines with laboratory and benchmarks": 49_803,
+    "code lines with laboratory and benchmarks": 50_130,
     "classes": 400,
     "classes that define interval": 4,
     "public class names twice": 0,

@@ -27,6 +27,8 @@ LINES = (
     "past_answers",
     "calm_grid",
     "intervals",
+    "figures",
+    "large_tables",
     "one_ways",
     "local_intervals",
     "notebook_intervals",

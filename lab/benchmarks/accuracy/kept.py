@@ -24,7 +24,9 @@ _Job = TypeVar("_Job")
 YARDSTICKS = (
     "coverage.py",
     "errors.py",
+    "figures.py",
     "intervals.py",
+    "large_tables.py",
     "local_intervals.py",
     "notebook_intervals.py",
     "real_tables.py",

@@ -6,11 +6,12 @@ those of the public file. Bins are round numbers, set once and never tuned.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 import crosstally as ct
+from crosstally.generate.people import people
 from crosstally_lab.papers.data import find
 
 KOSARAK_ROWS = 912_627
@@ -108,13 +110,14 @@ def _first(name: str, attributes: int) -> RealTable:
 
 def _acs() -> RealTable:
     """Without survey weights, and without INDP and DENSITY, which INDP_CAT and PUMA hold in fewer values."""
-    rows = _read("acs-ma.csv").drop(["PWGTP", "WGTP", "INDP", "DENSITY"])
-    edges: dict[str, Edges] = {
-        "AGEP": [0, 5, 10, 15, 18, 21, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 100],
-        "PINCP": [-1e5, 0, 1, 5e3, 1e4, 2e4, 3e4, 4e4, 5e4, 75e3, 1e5, 15e4, 25e4, 2e6],
-        "POVPIP": [0, 50, 100, 150, 200, 300, 400, 500, 501, 502],
-    }
-    return _table("acs", rows, edges)
+    return _table("acs", _read("acs-ma.csv").drop(["PWGTP", "WGTP", "INDP", "DENSITY"]), _ACS_EDGES)
+
+
+_ACS_EDGES: dict[str, Edges] = {
+    "AGEP": [0, 5, 10, 15, 18, 21, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 100],
+    "PINCP": [-1e5, 0, 1, 5e3, 1e4, 2e4, 3e4, 4e4, 5e4, 75e3, 1e5, 15e4, 25e4, 2e6],
+    "POVPIP": [0, 50, 100, 150, 200, 300, 400, 500, 501, 502],
+}
 
 
 def _kosarak_resampled() -> RealTable:
@@ -147,6 +150,47 @@ def _in_ten_bins(values: NDArray) -> NDArray:
     return np.where(np.isnan(values), -1, np.searchsorted(np.linspace(low, high, 9), values, side="right"))
 
 
+def _adult_fine() -> RealTable:
+    """Adult with a cell for each year of age and hour of work, and fine steps of capital."""
+    steps = [0, 1, *range(1_000, 20_001, 1_000), 30_000, 50_000, 100_000]
+    edges = {
+        "age": range(17, 92),
+        "hours-per-week": range(1, 101),
+        "capital-gain": steps,
+        "capital-loss": [0, 1, *range(500, 4_501, 250)],
+    }
+    return _table("adult-fine", _read("adult.csv").drop(["fnlwgt"]), edges)
+
+
+def _crc() -> RealTable:
+    """The 21 columns of the national excerpt that are neither weights nor the industries that INDP_CAT holds."""
+    rows = _read("crc-national.parquet").drop(["PWGTP", "WGTP", "INDP"])
+    return _table("crc", rows, _ACS_EDGES)
+
+
+def _coded(name: str) -> RealTable:
+    """A table of codes; how many values each column has is in a file of its own."""
+    path = find(f"{name}.domain.json")
+    rows = _read(f"{name}.parquet")
+    sizes = json.loads(path.read_text()) if path else {}
+    attributes = [ct.Attribute(each, [str(code) for code in range(sizes[each])]) for each in rows.column_names]
+    codes = np.stack([rows[each].to_numpy() for each in rows.column_names], axis=1)
+    return RealTable(name, ct.Schema(attributes), rows=rows, codes=codes.astype(np.uint16))
+
+
+def _people() -> RealTable:
+    """The demo's generated people: no real table, but one that is always there."""
+    rows, schema = people(50_000, np.random.default_rng(20_261_118))
+    codes = [_codes(rows[each.name].to_numpy(zero_copy_only=False), each) for each in schema.attributes]
+    return RealTable("people", schema, rows=rows, codes=np.stack(codes, axis=1).astype(np.uint8))
+
+
+def _codes(values: NDArray, attribute: ct.Attribute) -> NDArray[np.integer]:
+    if attribute.edges:
+        return np.searchsorted(attribute.edges[1:-1], values, side="right")
+    return np.array([attribute.values.index(each) for each in values])
+
+
 _FLIGHTS = ("month", "dep_delay", "arr_delay", "carrier", "origin", "dest", "air_time", "distance", "hour")
 
 TABLES: Mapping[str, Callable[[], RealTable]] = {
@@ -165,6 +209,10 @@ TABLES: Mapping[str, Callable[[], RealTable]] = {
     "fars-8": lambda: _smallest("fars", 8),
     "msnbc-9": lambda: _first("msnbc", 9),
     "kosarak-12": lambda: _first("kosarak", 12),
+    "people": _people,
+    "adult-fine": _adult_fine,
+    "crc": _crc,
+    **{name: partial(_coded, name) for name in ("salary", "titanic", "loans", "stroke")},
     "HI": lambda: _aside("HI.csv", without=["wght"]),
     "DoctorContacts": lambda: _aside("DoctorContacts.csv"),
     "Benefits": lambda: _aside("Benefits.csv", without=["bluecol"]),
