@@ -245,9 +245,11 @@ def test_wrong_types_given_in_code_are_refused_too() -> None:
         ({"budget": Budget(epsilon="0.1")}, "by a factor of at most e^0.1 = 1.11."),
         ({"budget": Budget(epsilon=30)}, "by a factor of at most e^30."),
         ({"neighbours": Neighbours.REPLACE}, "Replacing any one person's row by any other changes"),
-        ({"unit": Unit("person", 3)}, "Adding or removing all rows that share one person changes"),
-        ({"unit": Unit("person", 3)}, "everything about one person, of which at most 3 rows are counted."),
-        ({"unit": Unit("person", 1)}, "everything about one person, of which at most one row is counted."),
+        ({"unit": Unit("person", 3)}, "Adding or removing all rows of any one person changes"),
+        (
+            {"unit": Unit("person", 3)},
+            "one person, found by person. Counts are of rows, at most 3 of each person, not of all rows.",
+        ),
         ({}, "someone with several rows is protected for each of them alone."),
         ({"budget": Budget(epsilon=1, delta="1e-6")}, "apart from an extra chance of at most 1e-06"),
         ({"rows": 48_842}, "The number of rows, 48,842, was declared public and is not protected."),
@@ -258,7 +260,7 @@ def test_wrong_types_given_in_code_are_refused_too() -> None:
     ],
 )
 def test_a_statement_says_what_is_promised(fields: dict[str, object], sentence: str) -> None:
-    sentences = statement(**fields).plain(SCHEMA)
+    sentences = statement(**fields).plain(Schema(SCHEMA.attributes, fields.get("unit")))
     assert any(sentence in each for each in sentences), sentences
     assert all(each.endswith(".") for each in sentences)
 

@@ -74,7 +74,7 @@ class Release:
 
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)
-        return f"Release({attributes} attributes, {numbers:,} numbers measured; {self.statement})"
+        return f"Release({attributes} attributes, {numbers:,} numbers measured; {self._caption})"
 
     def _repr_html_(self) -> str:
         return html_facts("Release", self._facts()) + self.schema._repr_html_()
@@ -84,8 +84,10 @@ class Release:
         grouped = self.estimate.groups is not None
         covered = sum(self.covers(*pair) for pair in pairs) if grouped else int(self.estimate.covered(pairs).sum())
         return {
-            "privacy": str(self.statement),
-            "rows": "not known" if math.isnan(self.rows) else f"about {self.rows:,.0f}",
+            "privacy": self._caption,
+            self.schema.counted if self.schema.unit else "rows": "not known"
+            if math.isnan(self.rows)
+            else f"about {self.rows:,.0f}",
             "measured": f"{len(self.measurements):,} tables, {sum(m.values.size for m in self.measurements):,} numbers",
             "pairs covered": f"{covered:,} of {len(pairs):,}",
         }
@@ -115,7 +117,7 @@ class Release:
     @cached_property
     def _caption(self) -> str:
         """The source that each answer states."""
-        return str(self.statement)
+        return self.statement.caption(self.schema)
 
     @cached_property
     def _errors(self) -> ErrorBars:
@@ -247,7 +249,7 @@ class Release:
         def tables(sets: Sequence[tuple[str, ...]], where: Question | None) -> list[Marginal]:
             return self.marginals(sets, where=where)
 
-        return answer_sql(statement, self.schema, tables, level=level, caption=str(self.statement))
+        return answer_sql(statement, self.schema, tables, level=level, caption=self._caption)
 
     def integers(
         self, workload: Workload | None = None, *, method: Rounding | None = None, time_limit: float = 60.0
@@ -313,7 +315,7 @@ class Release:
             distances=distances(self.schema, codes, answers),
             factor=most,
             median_factor=median,
-            caption=str(self.statement),
+            caption=self._caption,
         )
 
     def _fitting(self) -> list[tuple[str, ...]]:
