@@ -14,8 +14,9 @@ from crosstally.measurements import Measurement
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.releases import Release, Statement, publish
-from crosstally.releases.publication import noisy_total, rows_in_doubt
+from crosstally.releases.publication import rows_in_doubt
 from crosstally.releases.statement import installed_versions
+from crosstally.releases.unit_counts import noisy_total
 from crosstally.schema import Attribute, Schema, Unit
 
 SCHEMA = Schema([Attribute("sex", ["Female", "Male"])])
@@ -55,11 +56,11 @@ def test_an_asserted_number_of_rows_is_compared_with_the_noisy_total_alone() -> 
     )
     # A second total of 300 with a sixth of the variance: (210 / 6 + 300) / (7 / 6), and 199.833... / (7 / 6)
     both = [measured(Cells(("sex", "age")), [[10, 20, 30], [40, 50, 60]]), measured(Cells(()), 300)]
-    total, error = noisy_total(publish(people(), both, statement(rows=210)))
+    total, error = noisy_total(publish(people(), both, statement(rows=210)).measurements)
     assert (total, error) == (pytest.approx(287.142857), pytest.approx(math.sqrt(171.2857857)))
     # What has no noise of its own, and what has no total, says nothing about it
     silent = [measured(Cells(("sex",)), [10, 20], noise=None), measured(Contrast(("age",)), [1, 2, -3])]
-    assert noisy_total(publish(people(), silent, statement(rows=30))) is None
+    assert noisy_total(publish(people(), silent, statement(rows=30)).measurements) is None
 
 
 # The release

@@ -168,6 +168,11 @@ class Schema:
         return (self.about or About()).unit or self.unit.id
 
     @property
+    def units_word(self) -> str:
+        """Several of them."""
+        return (self.about or About()).units or f"values of {self.unit_word}"
+
+    @property
     def counted(self) -> str:
         """What its tables count, with the bound if there is one.
 

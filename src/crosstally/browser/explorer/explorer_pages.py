@@ -74,6 +74,7 @@ class Pages:
             all=len(self.schema.attributes),
             wanted=wanted,
             formats=_listed([each.label for each in FORMATS.values()]),
+            units=self.served.release.unit_words,
             promise=self.served.release.statement.plain(self.schema)[0],
         )
 
@@ -153,7 +154,7 @@ class Pages:
             "table.html",
             grid=laid,
             instead="",
-            how=[*how(marginal), *self._together(view)],
+            how=[*how(marginal), *self._together(view), *(() if view.attributes else self.served.release.unit_words)],
             **self._picture(laid, view),
             **context,
         )
