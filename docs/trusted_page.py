@@ -112,6 +112,11 @@ ENTRIES = (
         "query/test_queries plans/test_linear_cost",
     ),
     Entry(
+        "query/unit_table.py",
+        "the sensitivity of units by number of rows: each unit is in one bin",
+        "privacy/test_unit_table",
+    ),
+    Entry(
         "query/choice.py",
         "no unit changes a score by more than the stated sensitivity; scores are whole numbers and are not published",
         "privacy/test_choice",

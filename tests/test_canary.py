@@ -241,7 +241,7 @@ def errors_on_a_terminal(folder: Path, *arguments: str) -> tuple[int, str]:
 def test_progress_shows_bytes_and_no_number_of_rows(folder, tmp_path) -> None:
     ledger, output = str(tmp_path / "people.ledger"), str(tmp_path / "people.parquet")
     ct.Ledger.create(ledger, schema=ct.Schema.load(folder / "people.schema.json"), budget=ct.Budget(epsilon=1))
-    options = ("--schema", "people.schema.json", "--epsilon", EPSILON, "--strategy", "direct")
+    options = ("--schema", "people.schema.json", "--epsilon", EPSILON, "--strategy", "direct", "--no-units")
     code, shown = errors_on_a_terminal(folder, "release", "people.csv", *options, "--ledger", ledger, "-o", output)
     assert code == 0, shown
     size = (folder / "people.csv").stat().st_size

@@ -70,11 +70,11 @@ def test_under_a_bound_no_door_says_people_or_the_true_count(tmp_path: Path) -> 
     """Rows beyond the bound are in no table: what remains are neither all rows nor people."""
     doors = said(kept(), tmp_path)
     assert {door: CLAIMS.findall(words) for door, words in doors.items()} == {door: [] for door in doors}
-    phrase = "count of kept rows (at most 3 for each patient)"
+    phrase = "count of rows (at most 3 of each patient)"
     assert phrase in " ".join(doors["table"].split())
     assert phrase in doors["page"]
     assert phrase in doors["PX"]
-    assert "kept rows" in doors["/"]
+    assert "rows, at most 3 of each patient" in doors["/"]
 
 
 def test_without_a_bound_they_do(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ KEEPS = Attribute("sex", ["Female", "Male"])
 
 @pytest.mark.parametrize(
     ("attribute", "unit", "left_out"),
-    [(KEEPS, BOUND, "rows beyond 3 for each patient"), (DROPS, None, "rows outside the values of sex")],
+    [(KEEPS, BOUND, "rows beyond 3 of each patient"), (DROPS, None, "rows outside the values of sex")],
 )
 @pytest.mark.parametrize("fact", [PublicCounts(None, (100,)), PublicCounts("sex", (60, 40), error=2.0)], ids=str)
 def test_a_public_count_of_all_rows_is_refused_where_rows_are_left_out(
@@ -200,4 +200,5 @@ def test_a_difference_below_zero_is_judged_by_its_size() -> None:
 
 def test_json_stat_names_what_is_counted() -> None:
     found = json.loads(client_of(served(kept())).get("/api/v2/tables/admissions/data").text)
-    assert "kept rows" in json.dumps(found)
+    unit = found["dimension"]["ContentsCode"]["category"]["unit"]["count"]
+    assert unit["base"] == "rows, at most 3 of each patient"

@@ -26,6 +26,7 @@ from crosstally.privacy.ledger import Ledger
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Product, sensitivity_of_tables
+from crosstally.query.unit_table import UnitTable
 from crosstally.releases import Statement
 from crosstally.releases.publication import costs_of_entries
 from crosstally.residuals.variances import closure_of
@@ -48,6 +49,7 @@ ASKED: list[tuple[Product, Noise]] = [
 REQUESTS = tuple(Request(*each) for each in ASKED)
 LINEAR = Linear((Term(1, (("a", (3, -1, 0)),)),))
 MATRIX = Kronecker(("a", "b"), {"a": [[3, -1, 0], [0, 1, 0]]})
+UNITS = UnitTable((1, 2, 3))
 CHOICE = Choice([("a",), ("b",)], [[1, 2, 3], [4, 2]])
 
 
@@ -126,6 +128,8 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Product.worst_shifts": lambda r: Contrast(("a", "b")).worst_shifts(SCHEMA, r),
     "linear.Linear.worst_shifts": lambda r: LINEAR.worst_shifts(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
+    "unit_table.UnitTable.sensitivity": lambda r: UNITS.sensitivity(SCHEMA, r),
+    "unit_table.UnitTable.worst_shifts": lambda r: UNITS.worst_shifts(SCHEMA, r),
     "publication.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), pure=False)),
     "strategy.requests_with_shares, choice": lambda r: requests_with_shares([CHOICE], [1], SCHEMA, RHO, r),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),

@@ -171,7 +171,7 @@ def test_mistakes_spend_nothing_and_show_nothing(arguments, error, ledger) -> No
 
 def test_a_plan_stands_alone() -> None:
     plan = ct.plan(SCHEMA, epsilon=1.0).chosen
-    with pytest.raises(PlanError, match="a plan fixes budget, workload and strategy"):
+    with pytest.raises(PlanError, match="a plan fixes budget, workload, strategy and units"):
         ct.release(ROWS, plan=plan, epsilon=1.0)
 
 

@@ -18,7 +18,8 @@ from crosstally.errors import CrosstallyError
 from crosstally.html_text import html_facts
 from crosstally.query.choice import Choice
 from crosstally.query.operators import GroupMaps
-from crosstally.query.queries import Cells, Product, Query
+from crosstally.query.queries import Cells, Query
+from crosstally.query.unit_table import CountedTable, UnitTable
 from crosstally.schema import PublicCounts, Schema
 
 PUBLIC = "public"
@@ -39,6 +40,8 @@ def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
 class ExactTable:
     """Confidential counts, one cell for each combination of the attributes' values, or of ``groups`` of values.
 
+    With ``units`` it has a count for each number of rows of a unit instead.
+
     It prints without its counts and cannot be pickled; only ``privacy.measure`` derives publishable values from it.
 
     >>> from crosstally.schema import Attribute
@@ -49,6 +52,7 @@ class ExactTable:
     schema: Schema
     counts: NDArray[np.int64]
     groups: GroupMaps = ()
+    units: UnitTable | None = None
 
     def __post_init__(self) -> None:
         given = np.asarray(self.counts)
@@ -58,9 +62,9 @@ class ExactTable:
         object.__setattr__(self, "counts", read_only(given, np.int64))
 
     @property
-    def table(self) -> Product:
+    def table(self) -> CountedTable:
         """Which table this is."""
-        return Cells(self.schema.names, self.groups)
+        return Cells(self.schema.names, self.groups) if self.units is None else self.units
 
     def __repr__(self) -> str:
         return f"ExactTable({self.schema})"  # the counts never reach a log

@@ -49,6 +49,7 @@ def release(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     objective: Objective | str = Objective.TABLES,
     rows: int | None = None,
+    units: bool = True,
     plan: Plan | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
@@ -72,6 +73,8 @@ def release(
         objective: What planning minimises: "tables", the errors of tables of every order, or "cells", the weighted sum
             of the variances of all cells of the workload, as in the papers.
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
+        units: Whether a small part of the budget measures how many units have how many rows, where the schema has a
+            unit; see ``plan``.
         plan: An approved plan, run without changes, instead of schema, budget, workload and strategy.
         ledger: Where the spend is recorded. Without one you must keep track of the total over several releases.
         key: A name for this release in the ledger. The same key and plan give the same numbers again, for free.
@@ -82,18 +85,24 @@ def release(
     """
     neighbours = Neighbours(neighbours)
     if plan is not None:
-        check_plan(plan)
-        if (epsilon, delta, rho, workload) != (None,) * 4 or strategy != "auto":
-            raise PlanError("a plan fixes budget, workload and strategy: leave them out")
-        if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
-            raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
+        fixed = (epsilon, delta, rho, workload) == (None,) * 4 and strategy == "auto" and units
+        _check_given(plan, neighbours, nothing_else=fixed)
     else:
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
         ledger = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
-        proposal = Proposal(budget, rows=rows, neighbours=neighbours, objective=Objective(objective), named=workload)
+        asked: dict[str, Any] = {"objective": Objective(objective), "named": workload, "units": units}
+        proposal = Proposal(budget, rows=rows, neighbours=neighbours, **asked)
         plan = _planned(source, schema, proposal, ledger, default_strategy(strategy, objective))
     how: dict[str, Any] = {"reading": reading, "progress": progress, "work_dir": work_dir}
     return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, **how)
+
+
+def _check_given(plan: Plan, neighbours: Neighbours, *, nothing_else: bool) -> None:
+    check_plan(plan)
+    if not nothing_else:
+        raise PlanError("a plan fixes budget, workload, strategy and units: leave them out")
+    if neighbours not in (Neighbours.ADD_REMOVE, plan.neighbours):
+        raise PlanError(f"the plan is for {plan.neighbours} neighbours, got {neighbours}: leave neighbours out")
 
 
 def _planned(

@@ -144,7 +144,7 @@ def test_pysdmx_reads_sdmx_csv() -> None:
 def test_unknown_errors_are_empty_in_each_format(tmp_path: Path) -> None:
     answer = unknown(["a", "b"])
     assert measures(answer) == [[-1.0, -2.0], *[[None, None]] * 3]
-    assert sdmx_csv_text(answer).splitlines()[1] == "dataflow,CROSSTALLY:LABEL(1.0),I,a: a,-1.0,,,"
+    assert sdmx_csv_text(answer).splitlines()[1] == "dataflow,CROSSTALLY:LABEL(1.0),I,a: a,-1.0,,,,people"
     assert px_text(answer).splitlines()[-2:] == ['-1 ".." ".." ".." ', '-2 ".." ".." "..";']
     book = io.BytesIO(xlsx_bytes(answer))
     assert list(openpyxl.load_workbook(book)["table"].values)[1] == ("a", -1, None, None, None)
@@ -152,7 +152,7 @@ def test_unknown_errors_are_empty_in_each_format(tmp_path: Path) -> None:
 
 def test_the_total_has_no_attributes() -> None:
     total = Marginal(SCHEMA.subset(), np.array(5.0), method="m", error_kind=ErrorKind.NONE, uncertainty=None)
-    assert sdmx_csv_text(total).splitlines()[1] == "dataflow,CROSSTALLY:TOTAL(1.0),I,5.0,,,"
+    assert sdmx_csv_text(total).splitlines()[1] == "dataflow,CROSSTALLY:TOTAL(1.0),I,5.0,,,,people"
     assert "STUB" not in px_text(total)
     book = io.BytesIO(xlsx_bytes(total))
     assert pd.read_excel(book)["count"].tolist() == [5]

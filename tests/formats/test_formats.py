@@ -242,7 +242,7 @@ def test_release_1_of_contrasts() -> None:
     """Contrasts over a unit of two rows; the estimate is the saved one, of the total and of the contrast of sex."""
     release = ct.open_release(HERE / "release-1.parquet")
     assert release.schema == ct.Schema.load(HERE / "schema-1.json")
-    assert str(release.statement) == "ρ = 0.25, replace, at most 2 rows for each person, residual"
+    assert str(release.statement) == "ρ = 0.25, replace, at most 2 rows of each person, residual"
     assert release.statement.entry == release.measurements[0].origin
     assert (release.statement.rows, release.nonnegative, release.rounds) == (None, "joint", 3)
     assert [each.values.ravel().tolist() for each in release.measurements] == measured_in("release-1.parquet")

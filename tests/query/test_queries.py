@@ -75,7 +75,7 @@ def test_json_both_ways() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "must be an object with one of cells, contrast, linear, kronecker or choice"),
+        ({}, "must be an object with one of cells, contrast, linear, kronecker, choice or units"),
         ({"cells": "ab"}, "cells must be a list of attribute names"),
         ({"cells": [1]}, "cells must be a list of attribute names"),
         ({"contrast": []}, "a contrast must be over at least one attribute"),
@@ -83,7 +83,7 @@ def test_json_both_ways() -> None:
         ({"linear": [{"weight": 1}]}, "a term must be an object with weight and factors"),
         ({"linear": [{"weight": 0.5, "factors": {}}]}, "weight must be a whole number below 2.31, got 0.5"),
         ({"linear": [{"weight": 1, "factors": {"a": 3}}]}, "the factor of 'a' must be a list of whole numbers"),
-        ({"sum": []}, "a query must be cells, contrast, linear, kronecker or choice, got 'sum'"),
+        ({"sum": []}, "a query must be cells, contrast, linear, kronecker, choice or units, got 'sum'"),
     ],
 )
 def test_what_is_not_a_query(given, message) -> None:

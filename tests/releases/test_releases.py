@@ -14,8 +14,9 @@ from crosstally.measurements import Measurement
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Query
 from crosstally.releases import Release, Statement, publish
-from crosstally.releases.publication import noisy_total, rows_in_doubt
+from crosstally.releases.publication import rows_in_doubt
 from crosstally.releases.statement import installed_versions
+from crosstally.releases.unit_counts import noisy_total
 from crosstally.schema import Attribute, Schema, Unit
 
 SCHEMA = Schema([Attribute("sex", ["Female", "Male"])])
@@ -55,11 +56,11 @@ def test_an_asserted_number_of_rows_is_compared_with_the_noisy_total_alone() -> 
     )
     # A second total of 300 with a sixth of the variance: (210 / 6 + 300) / (7 / 6), and 199.833... / (7 / 6)
     both = [measured(Cells(("sex", "age")), [[10, 20, 30], [40, 50, 60]]), measured(Cells(()), 300)]
-    total, error = noisy_total(publish(people(), both, statement(rows=210)))
+    total, error = noisy_total(publish(people(), both, statement(rows=210)).measurements)
     assert (total, error) == (pytest.approx(287.142857), pytest.approx(math.sqrt(171.2857857)))
     # What has no noise of its own, and what has no total, says nothing about it
     silent = [measured(Cells(("sex",)), [10, 20], noise=None), measured(Contrast(("age",)), [1, 2, -3])]
-    assert noisy_total(publish(people(), silent, statement(rows=30))) is None
+    assert noisy_total(publish(people(), silent, statement(rows=30)).measurements) is None
 
 
 # The release
@@ -245,9 +246,11 @@ def test_wrong_types_given_in_code_are_refused_too() -> None:
         ({"budget": Budget(epsilon="0.1")}, "by a factor of at most e^0.1 = 1.11."),
         ({"budget": Budget(epsilon=30)}, "by a factor of at most e^30."),
         ({"neighbours": Neighbours.REPLACE}, "Replacing any one person's row by any other changes"),
-        ({"unit": Unit("person", 3)}, "Adding or removing all rows that share one person changes"),
-        ({"unit": Unit("person", 3)}, "everything about one person, of which at most 3 rows are counted."),
-        ({"unit": Unit("person", 1)}, "everything about one person, of which at most one row is counted."),
+        ({"unit": Unit("person", 3)}, "Adding or removing all rows of any one person changes"),
+        (
+            {"unit": Unit("person", 3)},
+            "one person, found by person. Counts are of rows, at most 3 of each person, not of all rows.",
+        ),
         ({}, "someone with several rows is protected for each of them alone."),
         ({"budget": Budget(epsilon=1, delta="1e-6")}, "apart from an extra chance of at most 1e-06"),
         ({"rows": 48_842}, "The number of rows, 48,842, was declared public and is not protected."),
@@ -258,7 +261,7 @@ def test_wrong_types_given_in_code_are_refused_too() -> None:
     ],
 )
 def test_a_statement_says_what_is_promised(fields: dict[str, object], sentence: str) -> None:
-    sentences = statement(**fields).plain(SCHEMA)
+    sentences = statement(**fields).plain(Schema(SCHEMA.attributes, fields.get("unit")))
     assert any(sentence in each for each in sentences), sentences
     assert all(each.endswith(".") for each in sentences)
 

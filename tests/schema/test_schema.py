@@ -215,3 +215,26 @@ def test_files_that_are_no_schema(tmp_path, content, message) -> None:
 def test_a_file_that_is_absent(tmp_path) -> None:
     with pytest.raises(SchemaError, match="cannot read the schema .*: No such file or directory"):
         Schema.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("about", "counted"),
+    [
+        (None, "rows, at most 3 of each number"),
+        ({"counts": "records"}, "records, at most 3 of each number"),
+        ({"rows": "admissions"}, "admissions, at most 3 of each number"),
+        ({"rows": "admissions", "units": "patients"}, "admissions, at most 3 of each patient"),
+    ],
+)
+def test_what_is_counted_is_said_with_its_bound(about: dict[str, str] | None, counted: str) -> None:
+    given = {"attributes": [{"name": "sex", "values": ["Female", "Male"]}], "unit": {"id": "number", "max_rows": 3}}
+    schema = Schema.from_dict({**given, "about": about})
+    assert schema.counted == schema.subset("sex").counted == counted
+    assert Schema.from_dict(schema.to_dict()) == schema
+
+
+def test_units_are_named_where_there_is_a_unit() -> None:
+    given = {"attributes": [{"name": "sex", "values": ["Female", "Male"]}], "about": {"rows": "admissions"}}
+    assert Schema.from_dict(given).counted == "admissions"
+    with pytest.raises(SchemaError, match="about: units are those of a unit: name its id and bound"):
+        Schema.from_dict({**given, "about": {"units": "patients"}})

@@ -271,14 +271,14 @@ def test_a_statement_says_what_no_budget_covers_and_what_is_counted() -> None:
     statement = Statement(
         strategy="flat", budget=ct.Budget(epsilon=1), neighbours=ct.Neighbours.ADD_REMOVE, unit=schema.unit
     )
-    chosen = "The values of age and the bound of 3 rows for each person were chosen by looking at the data"
+    chosen = "The values of age and the bound of 3 records of each person were chosen by looking at the data"
     assert statement.plain(schema)[-2:] == (
         f"{chosen}; epsilon does not cover that choice.",
         "These tables count records, not the population: the weights of the survey are not used.",
     )
     assert statement.to_dict()["unit"] == {"id": "person", "max_rows": 3}
     only_bound = Schema([Attribute("a", ["x", "y"])], Unit("person", 3, from_data=True))
-    assert statement.plain(only_bound)[-1].startswith("The bound of 3 rows for each person was chosen by")
+    assert statement.plain(only_bound)[-1].startswith("The bound of 3 rows of each person was chosen by")
 
 
 def test_the_local_model_has_cells_alone() -> None:

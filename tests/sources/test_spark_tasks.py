@@ -17,7 +17,7 @@ from crosstally.errors import AmbiguousNumbersError, CrosstallyError, OutsideVal
 from crosstally.query.queries import Cells
 from crosstally.schema import Schema
 from crosstally.sources import count
-from crosstally.sources.counts import id_hashes
+from crosstally.sources.parts import id_hashes
 from crosstally.sources.source import RowEncoding
 from crosstally.sources.spark import add_up
 from crosstally.sources.spark_tasks import (

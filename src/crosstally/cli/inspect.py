@@ -49,7 +49,7 @@ def _paid(release: ct.Release, path: Path) -> dict[str, Any]:
 def _measured(release: ct.Release) -> list[dict[str, Any]]:
     """The measurements, grouped by number of attributes and kind of noise, with their range of standard errors."""
     groups: dict[tuple[int, str, str], list[Measurement]] = {}
-    for each in release.measurements:
+    for each in release.bought:
         noise = "noise of the local model" if each.noise is None else each.noise.kind.value
         groups.setdefault((len(each.query.attributes), _kind(each), noise), []).append(each)
     return [
@@ -87,6 +87,8 @@ def _as_json(release: ct.Release, paid: dict[str, Any] | None) -> dict[str, Any]
         ],
         "statement": {**release.statement.to_dict(), "plain": list(release.statement.plain(release.schema))},
         "measurements": _measured(release),
+        "counted": release.schema.counted,
+        "units": _units(release),
         "choices": [{"tables": len(each.tables), "chosen": list(each.table)} for each in release.choices],
         "expected_errors": [
             {
@@ -99,6 +101,19 @@ def _as_json(release: ct.Release, paid: dict[str, Any] | None) -> dict[str, Any]
             }
             for each in expected_errors(release)
         ],
+    }
+
+
+def _units(release: ct.Release) -> dict[str, Any] | None:
+    """How many units there are and how many rows the bound left out; null as the most where nothing bounds it."""
+    units = release.units
+    if units is None:
+        return None
+    (low, high), (least, most) = units.units_interval(), units.left_out_interval()
+    return {
+        "units": {"value": units.units, "low": low, "high": high},
+        "left_out": {"value": units.left_out, "low": least, "high": known(most) if math.isfinite(most) else None},
+        "level": 0.95,
     }
 
 
@@ -119,6 +134,8 @@ def _show(release: ct.Release, paid: dict[str, Any] | None) -> None:
         screen.say(_paid_words(paid))
     screen.print("\nmeasured", style="bold")
     screen.put_table(_measurements(release))
+    for sentence in release.unit_words:
+        screen.say(sentence)
     if release.choices:
         screen.say(_chosen_words(release))
     screen.print("\nstandard error of a cell", style="bold")
@@ -144,7 +161,8 @@ def _measurements(release: ct.Release) -> Table:
     table = grid("what", "noise", "tables", "numbers", "standard error: min", "max", left=2)
     for each in _measured(release):
         ways = each["attributes"]
-        what = "number of rows" if ways == 0 else f"{each['kind']} over {_attribute_count(ways)}"
+        rows = "number of rows" if each["kind"] == "cells" else each["kind"]
+        what = f"{each['kind']} over {_attribute_count(ways)}" if ways else rows
         errors = map(significant, each["std_error"].values())
         table.add_row(what, each["noise"], f"{each['tables']:,}", f"{each['cells']:,}", *errors)
     return table

@@ -76,7 +76,7 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
         facts(
             [
                 ("attributes", joined(opened.schema.names)),
-                ("protects", "one row" if unit is None else f"one {unit.id}, at most {unit.max_rows:,} rows"),
+                ("protects", "one row" if unit is None else f"one {unit.id}, in {opened.schema.counted}"),
                 ("neighbours", opened.neighbours.value),
                 ("cap", str(opened.budget)),
                 *((f"raised to {each.budget}", f"{each.when:%Y-%m-%d %H:%M} (UTC)") for each in opened.caps),

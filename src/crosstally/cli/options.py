@@ -174,6 +174,14 @@ class PlanOptions(WorkloadOptions):
             None, "What to minimise: the errors of tables of every size (the default), or the sum over all cells."
         ),
     ] = None
+    no_units: Annotated[
+        bool,
+        flag(
+            "Do not measure how many units have how many rows, where the schema has a unit.",
+            "--no-units",
+            panel="Tables that matter",
+        ),
+    ] = False
 
     def read(self, schema: Schema) -> Workload | None:
         """The workload and the attributes with range queries; None when no option was given."""
@@ -196,7 +204,8 @@ class PlanOptions(WorkloadOptions):
         from crosstally.strategies.planner import Proposal
 
         relation = neighbours or Neighbours.ADD_REMOVE
-        return Proposal(budget, rows=rows, neighbours=relation, objective=self.aim, named=self.read(schema))
+        asked: dict[str, Any] = {"objective": self.aim, "named": self.read(schema), "units": not self.no_units}
+        return Proposal(budget, rows=rows, neighbours=relation, **asked)
 
     def strategies(self) -> Sequence[Strategy]:
         """The strategies that may be chosen."""
@@ -209,6 +218,7 @@ class PlanOptions(WorkloadOptions):
         single = {name: getattr(self, name) for name in ("ways", "workload", "strategy", "objective")}
         found = [text for name, value in single.items() if value is not None for text in (f"--{name}", str(value))]
         found += [text for table in self.tables or () for text in ("--tables", table)]
+        found += ["--no-units"] if self.no_units else []
         return found + [text for name in self.ranges or () for text in ("--ranges", name)]
 
 

@@ -32,7 +32,7 @@ def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
     statement = release.statement
     if (release.schema.identity(), statement.neighbours) != (ledger.schema.identity(), ledger.neighbours):
         raise CheckFailedError("the ledger is about other attributes, cells, units or neighbours than the release")
-    bought = [each for each in release.measurements if each.noise is not None]
+    bought = [each for each in release.bought if each.noise is not None]
     origins = list(dict.fromkeys([*(each.origin for each in bought), *(each.origin for each in release.choices)]))
     entries = [_entry(origin, ledger) for origin in origins]
     if not entries or statement.entry not in origins:
@@ -41,9 +41,9 @@ def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
         raise CheckFailedError(f"the plan of the release is not the one that {statement.entry} was charged for")
     for origin, entry in zip(origins, entries, strict=True):
         kept = ledger.measurements(entry.key)
-        stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if m.query.is_linear]
+        stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if not m.query.is_choice]
         shown = [(m.query, m.noise, np.asarray(m.values, np.int64).tobytes()) for m in bought if m.origin == origin]
-        chosen = [_told(Chosen.of(m)) for m in kept if not m.query.is_linear]
+        chosen = [_told(Chosen.of(m)) for m in kept if m.query.is_choice]
         if stored != shown or chosen != [_told(each) for each in release.choices if each.origin == origin]:
             raise CheckFailedError(f"the numbers of the release are not those that {origin} bought")
     return {
@@ -73,7 +73,7 @@ def _checked_cost(release: ct.Release, ledger: ct.Ledger, entries: dict[str, Ent
     costs = costs_of_entries(
         release.schema,
         ledger.neighbours,
-        release.measurements,
+        release.bought,
         release.choices,
         pure=ledger.currency == "epsilon",
     )

@@ -239,6 +239,8 @@ def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> N
             f"{each if isinstance(each, str) else 'rows'} of {printable(name)}" for name, each in wanted.along
         )
         screen.say(f"What is asked of the tables wanted, {asked}, will be within ± {chosen.rms_error:,.3g} (RMS).")
+    if words := units_in_words(chosen):
+        screen.say(words, style="dim")
     if words := stages_in_words(chosen):
         screen.say(words, style="dim")
     if advice:
@@ -273,6 +275,18 @@ _ERRORS_IN_WORDS = (
 )
 
 
+def units_in_words(plan: ct.Plan) -> str:
+    """What is bought about units, and with which share of the budget; empty if nothing is."""
+    noise = [each.noise for each in plan.groups if each.query.of_units]
+    if not noise:
+        return ""
+    schema, error = plan.schema, math.sqrt(noise[0].variance)
+    return (
+        f"{float(plan.units_share):.0%} of the budget measures how many {schema.units_word} have how many "
+        f"{schema.row_word} (each number ± {error:,.3g}): how many there are, and what the bound leaves out."
+    )
+
+
 def stages_in_words(plan: ct.Plan) -> str:
     """A description of each stage of a plan; empty if there is only one stage."""
     if not plan.later:
@@ -287,8 +301,9 @@ def stages_in_words(plan: ct.Plan) -> str:
         return f"A later stage, with {left}, measures what {rule.name} chooses by the first."
     trial = "some pairs on trial, then " if len(plan.later) > 1 else ""
     ones = "one-way tables that are not public" if plan.schema.public_counts() else "one-way tables"
+    first = f"{float(plan.share - plan.units_share):.0%} of the budget"
     return (
-        f"First come the total and the {ones}, with {float(plan.share):.0%} of the budget; then {trial}those larger "
+        f"First come the total and the {ones}, with {first}; then {trial}those larger "
         "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from "
         "what was measured. The errors above are those of measuring all of them; leaving some out makes the others "
         "more accurate."

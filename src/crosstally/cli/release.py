@@ -154,7 +154,7 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
 def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions) -> list[str]:
     """The given options that conflict with a plan file."""
     given = {**asdict(spend), "neighbours": neighbours, **asdict(wanted)}
-    return [f"--{name}" for name, value in given.items() if value not in (None, [])]
+    return [f"--{name.replace('_', '-')}" for name, value in given.items() if value not in (None, [], False)]
 
 
 def _approved(path: Path, given: list[str]) -> ct.Plan:
@@ -296,7 +296,7 @@ def _tell_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: st
             "crosstally ledger create; or raise it: crosstally ledger raise.",
             style="dim",
         )
-    for sentence in caveats(released.schema):
+    for sentence in (*released.unit_words, *caveats(released.schema)):
         screen.say(sentence)
     if doubt := rows_in_doubt(released):
         again = shlex.join(["crosstally", "ledger", "export", str(ledger.path), key, "-o", "FILE"])

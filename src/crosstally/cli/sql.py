@@ -77,3 +77,5 @@ def _show(answer: SqlAnswer) -> None:
         )
         table.add_row(*cells)
     data().put_table(table)
+    for note in answer.notes():
+        data().say(note, style="dim")

@@ -118,6 +118,9 @@ def table(
 
         save(marginal.plot(), plot)
     _write(wanted, Written(marginal, level, raw=raw, whole=opened.schema), output)
+    if wanted == _SCREEN and not marginal.attributes:
+        for sentence in opened.unit_words:
+            people().say(sentence)
 
 
 def _whole(release: ct.Release, answer: Marginal, regrouping: Regrouping) -> Marginal:

@@ -117,7 +117,7 @@ def inert(text: str) -> str:
 
 
 _STRUCTURE = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
-_MEASURES = ("OBS_VALUE", "STD_ERROR", "COUNT_LOW", "COUNT_HIGH")
+_MEASURES = ("OBS_VALUE", "STD_ERROR", "COUNT_LOW", "COUNT_HIGH", "UNIT_MEASURE")
 _TAKEN = frozenset((*_STRUCTURE, *_MEASURES, "STRUCTURE_NAME", "SERIES_KEY", "OBS_KEY"))
 _CODE = re.compile("[A-Za-z0-9_][A-Za-z0-9_-]*")
 """Labels that are codes as they stand; SDMX takes @ and a dash in the first place too, spreadsheets make formulas of
@@ -125,7 +125,7 @@ them."""
 
 
 def sdmx_csv_text(marginal: Marginal, *, level: float | None = None) -> str:
-    """One line for each cell: its codes and labels, its count, its standard error and the ends of its interval.
+    """One line for each cell: codes and labels, count, standard error, ends of its interval, and what is counted.
 
     Line ends within names and labels become blanks. Unknown errors are empty.
     """
@@ -138,7 +138,8 @@ def sdmx_csv_text(marginal: Marginal, *, level: float | None = None) -> str:
     writer.writerow([*_STRUCTURE, *headings, *_MEASURES])
     numbers = zip(*measures(marginal, level=level), strict=True)
     for codes, values in zip(product(*columns), numbers, strict=True):
-        writer.writerow(["dataflow", flow, "I", *codes, *("" if value is None else repr(value) for value in values)])
+        texts = ("" if value is None else repr(value) for value in values)
+        writer.writerow(["dataflow", flow, "I", *codes, *texts, _on_one_line(marginal.schema.counted)])
     return text.getvalue()
 
 

@@ -53,6 +53,7 @@ def json_text(marginal: Marginal, *, level: float | None = None) -> str:
         "interval_level": level or USUAL_LEVEL,
         "margin": common(half),
         "source": marginal.caption,
+        "counted": marginal.schema.counted,
         "cells": [
             {
                 "labels": list(cell.labels),
@@ -75,7 +76,7 @@ def json_stat_text(marginal: Marginal, *, level: float | None = None) -> str:
     value = {
         "version": "2.0",
         "class": "dataset",
-        "label": (" by ".join(marginal.attributes) or "number of rows") + condition,
+        "label": (" by ".join(marginal.attributes) or marginal.schema.total_title) + condition,
         "source": f"crosstally release, {marginal.caption}",
         "id": list(marginal.attributes),
         "size": list(marginal.schema.shape),
@@ -86,6 +87,7 @@ def json_stat_text(marginal: Marginal, *, level: float | None = None) -> str:
             "count_low": [known(cell.low) for cell in cells],
             "count_high": [known(cell.high) for cell in cells],
             "interval_level": level or USUAL_LEVEL,
+            "counted": marginal.schema.counted,
             **_how(marginal),
         },
     }
@@ -147,7 +149,7 @@ def json_stat_coded_text(marginal: Marginal, whole: Schema, *, level: float | No
     """A dataset with values; ``whole`` has all values of each attribute, so that codes stay the same under filters."""
     numbers = measures(marginal, level=level)
     codes = {each.name: _codes(each, whole[each.name]) for each in marginal.schema.attributes}
-    label = " by ".join(marginal.attributes) or "number of rows"
+    label = " by ".join(marginal.attributes) or marginal.schema.total_title
     dataset = _dataset(marginal.schema, marginal.schema.attributes, codes, label=label, source=marginal.caption)
     dataset["value"] = list(chain.from_iterable(zip(*numbers, strict=True)))
     dataset["extension"] = {**_how(marginal), "level": level or USUAL_LEVEL}

@@ -19,8 +19,9 @@ def parquet_pieces(marginal: Marginal, *, level: float | None = None) -> Iterato
     """The bytes of the file, a row for each cell as CSV has them: texts for labels, null where an error is unknown."""
     names = [*marginal.number_columns(), *marginal.interval_columns()]
     fields = [(name, pa.string()) for name in marginal.attributes] + [(name, pa.float64()) for name in names]
+    about = {"crosstally.source": marginal.caption, "crosstally.counted": marginal.schema.counted}
     sink = io.BytesIO()
-    with pyarrow.parquet.ParquetWriter(sink, pa.schema(fields)) as writer:
+    with pyarrow.parquet.ParquetWriter(sink, pa.schema(fields, metadata=about)) as writer:
         for codes, numbers in pieces(marginal, level=level):
             texts = [
                 pa.array(attribute.labels, pa.string()).take(pa.array(axis))

@@ -25,15 +25,15 @@ _MAX_NAME = 256  # characters of a name or a label. Chosen: the format ends line
 def px_text(marginal: Marginal, *, level: float | None = None) -> str:
     """The whole file, to be written in UTF-8. Quotation marks, which the format has no way to write, become ”."""
     names = [_plain(name) for name in marginal.attributes]
-    measure = free_name("measure", names)
-    lines = [*_head(marginal, level), f"CONTENTS={_texts(['count'])};", f"UNITS={_texts(['rows'])};"]
+    measure, counted = free_name("measure", names), _texts([_plain(marginal.schema.counted)])
+    lines = [*_head(marginal, level), f"CONTENTS={_texts(['count'])};", f"UNITS={counted};"]
     if names:
         lines.append(f"STUB={_texts(names)};")
     lines += [f"HEADING={_texts([measure])};", f"CONTVARIABLE={_texts([measure])};"]
     for name, attribute in zip(names, marginal.schema.attributes, strict=True):
         lines.append(f'VALUES("{name}")={_texts(_distinct(name, [_plain(label) for label in attribute.labels]))};')
     lines.append(f'VALUES("{measure}")={_texts(MEASURES)};')
-    lines += [f'UNITS("{field}")={_texts(["rows"])};' for field in MEASURES]
+    lines += [f'UNITS("{field}")={counted};' for field in MEASURES]
     lines += [f"SOURCE={_texts([_plain(f'crosstally release, {marginal.caption}')])};", "DATA="]
     rows = zip(*measures(marginal, level=level), strict=True)
     data = " \n".join(" ".join(map(_number, row)) for row in rows)
@@ -43,7 +43,7 @@ def px_text(marginal: Marginal, *, level: float | None = None) -> str:
 
 def _head(marginal: Marginal, level: float | None) -> Iterator[str]:
     """The first keywords, in the order that the format recommends."""
-    title = " by ".join(marginal.attributes) or "number of rows"
+    title = " by ".join(marginal.attributes) or marginal.schema.total_title
     condition = f", where {marginal.where}" if marginal.where else ""
     yield 'CHARSET="ANSI";'
     yield 'AXIS-VERSION="2013";'

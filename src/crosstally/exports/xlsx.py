@@ -99,13 +99,15 @@ def _check(rows: int, texts: Iterable[str]) -> None:
 
 
 def _about(marginal: Marginal, level: float | None) -> Iterator[tuple[str, str]]:
-    number = "number of rows" if marginal.quantity == COUNT else marginal.quantity
+    number = marginal.schema.total_title if marginal.quantity == COUNT else marginal.quantity
     yield "table", " by ".join(marginal.attributes) or number
     if marginal.where:
         yield "where", marginal.where
+    yield "counted", marginal.schema.counted
     yield "source", f"crosstally release, {marginal.caption}"
     yield "method", marginal.method
     yield "error", marginal.error_kind.value
     low, high = marginal.interval_columns()
-    ends = f"{low} and {high} are the ends of an interval that holds the true {marginal.quantity} with this confidence"
+    what = marginal.schema.estimand if marginal.quantity == COUNT else f"{marginal.quantity} without noise"
+    ends = f"{low} and {high} are the ends of an interval that holds the {what} with this confidence"
     yield "intervals", f"{USUAL_LEVEL if level is None else level:.4g}: {ends}. Empty cells are not known."

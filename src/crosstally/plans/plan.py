@@ -19,8 +19,9 @@ from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of, sum_of_stages
 from crosstally.platform_files import write_text, writing
 from crosstally.query.operators import Matrices, Matrix, read_group_maps, read_matrices
-from crosstally.query.queries import MAX_CELLS, Product, Query, check_contrast_cells, too_many_cells
+from crosstally.query.queries import MAX_CELLS, Query, check_contrast_cells, too_many_cells
 from crosstally.query.query_json import query_from_dict
+from crosstally.query.unit_table import CountedTable
 from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.schema import Schema
 from crosstally.workload import Workload
@@ -149,6 +150,12 @@ class Plan:
         """What this stage leaves to all later ones."""
         return part_of(self.budget, 1 - self.share)
 
+    @property
+    def units_share(self) -> Fraction:
+        """The share of the budget that measures units by number of rows."""
+        own = [group for group in self.groups if group.query.of_units]
+        return groups_cost(own, self.schema, self.neighbours, pure=self.budget.pure) / self.budget.amount
+
     def is_followed_by(self, stage: Plan) -> bool:
         """Whether a plan may be the next stage of this one: same schema and neighbours, remaining budget and rules."""
         return (
@@ -204,7 +211,7 @@ class Plan:
         check_contrast_cells(cells, sum(len(e) * math.prod(e.query.shape(self.schema)) for e in own), free=free)
 
     @cached_property
-    def tables(self) -> tuple[Product, ...]:
+    def tables(self) -> tuple[CountedTable, ...]:
         """The tables that must be counted to answer the requests."""
         return tuple(dict.fromkeys(table for request in self.requests for table in request.query.tables))
 

@@ -145,7 +145,7 @@ class Request:
     noise: Noise
 
     def __post_init__(self) -> None:
-        if self.query.is_linear == (self.noise.kind is NoiseKind.GUMBEL):
+        if self.query.is_choice != (self.noise.kind is NoiseKind.GUMBEL):
             raise PlanError("a choice must have Gumbel noise on its scores, and nothing else may have it")
 
 

@@ -15,7 +15,8 @@ from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
-from crosstally.query.queries import Product, Query
+from crosstally.query.queries import Query
+from crosstally.query.unit_table import CountedTable
 
 
 def measure(
@@ -91,7 +92,7 @@ def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.i
     return answers
 
 
-def _exact_answer(tables: Mapping[Product, ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
+def _exact_answer(tables: Mapping[CountedTable, ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
     exact = [tables[table].counts for table in query.tables]
     counts = exact[0] if len(exact) == 1 else np.concatenate([each.ravel() for each in exact])
     for_each_row = query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows

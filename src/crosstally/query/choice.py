@@ -47,6 +47,7 @@ class Choice(Query):
     penalties: tuple[int, ...]
 
     is_linear: ClassVar[bool] = False
+    is_choice: ClassVar[bool] = True
 
     def __init__(
         self,

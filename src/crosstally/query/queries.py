@@ -82,6 +82,12 @@ class Query(Protocol):
     is_linear: ClassVar[bool] = True
     """Whether the answer is a linear function of counts, and says something about them."""
 
+    is_choice: ClassVar[bool] = False
+    """Whether the answer is the number of a candidate, chosen by noisy scores."""
+
+    of_units: ClassVar[bool] = False
+    """Whether it counts units, not rows."""
+
     is_product: ClassVar[bool] = False
     """Whether it is a product of operators: such answers make tables together (``residuals``)."""
 

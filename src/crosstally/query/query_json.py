@@ -10,6 +10,7 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.operators import Matrix, read_matrices
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
+from crosstally.query.unit_table import UnitTable
 
 
 def query_from_dict(
@@ -27,7 +28,7 @@ def query_from_dict(
             raise QueryError("groups must be an object: for each attribute the group of each value")
         return Cells(_names(given["cells"], "cells"), own)
     if not isinstance(given, dict) or len(given) != 1:
-        raise QueryError("a query must be an object with one of cells, contrast, linear, kronecker or choice")
+        raise QueryError("a query must be an object with one of cells, contrast, linear, kronecker, choice or units")
     ((kind, body),) = given.items()
     if kind in ("cells", "contrast"):
         return (Cells if kind == "cells" else Contrast)(_names(body, kind))
@@ -35,7 +36,9 @@ def query_from_dict(
         return Linear(tuple(map(_read_term, body)))
     if kind == "choice":
         return _read_choice(body)
-    raise QueryError(f"a query must be cells, contrast, linear, kronecker or choice, got {kind!r}")
+    if kind == "units" and isinstance(body, list):
+        return UnitTable(tuple(body))
+    raise QueryError(f"a query must be cells, contrast, linear, kronecker, choice or units, got {kind!r}")
 
 
 def _names(given: object, kind: str) -> tuple[str, ...]:

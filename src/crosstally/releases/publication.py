@@ -26,6 +26,7 @@ from crosstally.query.queries import MAX_CELLS, Query
 from crosstally.query.ways import check_parts, matrices_of, mixed_of
 from crosstally.releases.release import Release
 from crosstally.releases.statement import Statement
+from crosstally.releases.unit_counts import noisy_total, unit_rows_of
 from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
@@ -78,7 +79,8 @@ def _published(
     statement = replace(statement, rows=rows_known(schema, statement.rows))
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
-    choices = tuple(Chosen.of(each) for each in measured if not each.query.is_linear)
+    choices = tuple(Chosen.of(each) for each in measured if each.query.is_choice)
+    units = unit_rows_of(schema, measured)
     measured = tuple(each for each in measured if each.query.is_linear)
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
@@ -91,6 +93,7 @@ def _published(
         nonnegative=nonnegative,
         rounds=rounds,
         choices=choices,
+        unit_rows=units,
     )
 
 
@@ -215,26 +218,9 @@ exp(-5 sqrt(2)) = 1 of 1,200 releases, a Gaussian one in 1 of 1.7 million; a wro
 smaller number would raise false alarms; a larger one passes over assertions that are slightly wrong."""
 
 
-def noisy_total(release: Release) -> tuple[float, float] | None:
-    """The number of rows estimated from the noisy measurements alone, with its standard error; None without a total.
-
-    The n cells of a measured table have independent noise of variance v: their sum has the variance n v. Sums of
-    several tables are averaged with weights 1 / (n v).
-    """
-    sums = [
-        (float(each.values.sum()), each.variance * each.values.size)
-        for each in release.measurements
-        if each.query.is_table and each.origin != PUBLIC and each.noise is not None
-    ]
-    if not sums:
-        return None
-    precision = sum(1 / variance for _, variance in sums)
-    return sum(total / variance for total, variance in sums) / precision, 1 / math.sqrt(precision)
-
-
 def rows_in_doubt(release: Release) -> str | None:
     """The warning if the noisy total contradicts the asserted number of rows, else None."""
-    asserted, estimated = release.statement.rows, noisy_total(release)
+    asserted, estimated = release.statement.rows, noisy_total(release.measurements)
     if asserted is None or estimated is None:
         return None
     total, error = estimated

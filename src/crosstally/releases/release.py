@@ -30,6 +30,7 @@ from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.question import Question, Where
 from crosstally.releases.statement import Statement
+from crosstally.releases.unit_counts import UnitCounts, noisy_total
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
@@ -71,10 +72,11 @@ class Release:
     rounds: int
     variances_left: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     choices: tuple[Chosen, ...] = ()
+    unit_rows: Measurement | None = None
 
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)
-        return f"Release({attributes} attributes, {numbers:,} numbers measured; {self.statement})"
+        return f"Release({attributes} attributes, {numbers:,} numbers measured; {self._caption})"
 
     def _repr_html_(self) -> str:
         return html_facts("Release", self._facts()) + self.schema._repr_html_()
@@ -84,11 +86,26 @@ class Release:
         grouped = self.estimate.groups is not None
         covered = sum(self.covers(*pair) for pair in pairs) if grouped else int(self.estimate.covered(pairs).sum())
         return {
-            "privacy": str(self.statement),
-            "rows": "not known" if math.isnan(self.rows) else f"about {self.rows:,.0f}",
+            "privacy": self._caption,
+            self.schema.counted if self.schema.unit else "rows": "not known"
+            if math.isnan(self.rows)
+            else f"about {self.rows:,.0f}",
             "measured": f"{len(self.measurements):,} tables, {sum(m.values.size for m in self.measurements):,} numbers",
             "pairs covered": f"{covered:,} of {len(pairs):,}",
+            **({"units": self.unit_words[0]} if self.unit_words else {}),
         }
+
+    @property
+    def bought(self) -> tuple[Measurement, ...]:
+        """All that was measured: of rows, and of units by number of rows."""
+        return self.measurements if self.unit_rows is None else (*self.measurements, self.unit_rows)
+
+    @cached_property
+    def units(self) -> UnitCounts | None:
+        """How many units there are, and how many rows the bound left out, if that was measured."""
+        if self.unit_rows is None:
+            return None
+        return UnitCounts(self.unit_rows, self.schema.max_rows, noisy_total(self.measurements))
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -113,9 +130,14 @@ class Release:
         return Description("\n".join([*facts, "", *labels, "", *self.statement.plain(self.schema)]))
 
     @cached_property
+    def unit_words(self) -> tuple[str, ...]:
+        """How many units there are, and what the bound left out, in words; nothing where it was not measured."""
+        return () if self.units is None else (self.units.sentence(self.schema),)
+
+    @cached_property
     def _caption(self) -> str:
         """The source that each answer states."""
-        return str(self.statement)
+        return self.statement.caption(self.schema)
 
     @cached_property
     def _errors(self) -> ErrorBars:
@@ -199,7 +221,11 @@ class Release:
         if method is not None:
             check_kind(method, str, "method")
         rows = None if where is None else Where.of(where, self.schema)
-        return answer_all(self.estimate, self._errors, wanted, where=rows, method=method, caption=self._caption)
+        out = answer_all(self.estimate, self._errors, wanted, where=rows, method=method, caption=self._caption)
+        if self.units is None or all(wanted):
+            return out
+        total = f"{self._caption}. {self.unit_words[0]}"  # beside a total stands what the bound leaves out of it
+        return [each if each.attributes else replace(each, caption=total) for each in out]
 
     def count(self, where: str | Mapping[str, object] | Question) -> Marginal:
         """How many rows satisfy a condition: a single number with its ``value`` and ``interval()``.
@@ -247,7 +273,8 @@ class Release:
         def tables(sets: Sequence[tuple[str, ...]], where: Question | None) -> list[Marginal]:
             return self.marginals(sets, where=where)
 
-        return answer_sql(statement, self.schema, tables, level=level, caption=str(self.statement))
+        answer = answer_sql(statement, self.schema, tables, level=level, caption=self._caption)
+        return replace(answer, counted=". ".join([answer.counted, *self.unit_words]))
 
     def integers(
         self, workload: Workload | None = None, *, method: Rounding | None = None, time_limit: float = 60.0
@@ -313,7 +340,7 @@ class Release:
             distances=distances(self.schema, codes, answers),
             factor=most,
             median_factor=median,
-            caption=str(self.statement),
+            caption=self._caption,
         )
 
     def _fitting(self) -> list[tuple[str, ...]]:

@@ -105,12 +105,17 @@ class Statement:
         return html_facts("Privacy", facts)
 
     def _unit_words(self) -> list[str]:
-        return [] if self.unit is None else [f"at most {self.unit.max_rows:,} rows for each {self.unit.id}"]
+        return [] if self.unit is None else [f"at most {self.unit.max_rows:,} rows of each {self.unit.id}"]
+
+    def caption(self, schema: Schema) -> str:
+        """The statement in short, with what is counted in the words of the schema: what each answer shows."""
+        counted = [] if self.unit is None else [schema.counted]
+        return ", ".join([str(self.budget), self.neighbours.value, *counted, self.strategy])
 
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is guaranteed, to whom, and what is not protected, in sentences."""
-        units = (_unit_sentence(self), *_asserted_sentences(self))
-        promise = (*_model_sentences(self), _promise(self), *units, *_public_sentences(self))
+        units = (_unit_sentence(schema), *_asserted_sentences(self))
+        promise = (*_model_sentences(self), _promise(self, schema), *units, *_public_sentences(self, schema))
         return (*promise, *_fact_sentences(schema), *caveats(schema))
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,8 +185,8 @@ def _model_sentences(statement: Statement) -> tuple[str, ...]:
     return ("Every person perturbed their own row before sending it; nobody ever held the rows.",)
 
 
-def _promise(statement: Statement) -> str:
-    budget, change = statement.budget, _change(statement)
+def _promise(statement: Statement, schema: Schema) -> str:
+    budget, change = statement.budget, _change(statement, schema)
     if budget.rho is None:
         assert budget.epsilon is not None
         if budget.delta is None:
@@ -198,8 +203,8 @@ def _promise(statement: Statement) -> str:
     )
 
 
-def _change(statement: Statement) -> str:
-    what = "any one person's row" if statement.unit is None else f"all rows that share one {statement.unit.id}"
+def _change(statement: Statement, schema: Schema) -> str:
+    what = "any one person's row" if schema.unit is None else f"all {schema.row_word} of any one {schema.unit_word}"
     if statement.neighbours == Neighbours.ADD_REMOVE:
         return f"Adding or removing {what}"
     return f"Replacing {what} by any other"
@@ -218,12 +223,11 @@ def _factor(epsilon: Fraction) -> str:
     return f"e^{power} = " + (f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
 
 
-def _unit_sentence(statement: Statement) -> str:
-    unit = statement.unit
-    if unit is None:
+def _unit_sentence(schema: Schema) -> str:
+    if schema.unit is None:
         return "This protects one row: someone with several rows is protected for each of them alone."
-    rows = "one row is counted" if unit.max_rows == 1 else f"{unit.max_rows:,} rows are counted"
-    return f"This protects everything about one {unit.id}, of which at most {rows}."
+    whole = f"This protects everything about one {schema.unit_word}, found by {schema.unit.id}"
+    return f"{whole}. Counts are of {schema.counted}, not of all {schema.row_word}."
 
 
 def _asserted_sentences(statement: Statement) -> tuple[str, ...]:
@@ -244,13 +248,14 @@ def _joined_sentences(statement: Statement, unit: str) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _public_sentences(statement: Statement) -> tuple[str, ...]:
+def _public_sentences(statement: Statement, schema: Schema) -> tuple[str, ...]:
     public = "The names of the attributes and their values come from a public schema and are not protected."
+    rows = "rows" if schema.unit is None else schema.row_word
     if statement.rows is not None:
         return (public, f"The number of rows, {statement.rows:,}, was declared public and is not protected.")
     if statement.neighbours == Neighbours.REPLACE:
-        return (public, "Nothing is promised about the number of rows: replacing one leaves it as it is.")
-    return (public, "The number of rows is protected too: what the release says about it is a noisy measurement.")
+        return (public, f"Nothing is promised about the number of {rows}: replacing one leaves it as it is.")
+    return (public, f"The number of {rows} is protected too: what the release says about it is a noisy measurement.")
 
 
 def _fact_sentences(schema: Schema) -> tuple[str, ...]:
@@ -271,7 +276,7 @@ def _chosen_sentences(schema: Schema) -> tuple[str, ...]:
     """What was chosen by looking at the rows, which the budget does not cover."""
     chosen = [f"the values of {attribute.name}" for attribute in schema.attributes if attribute.from_data]
     if schema.unit is not None and schema.unit.from_data:
-        chosen.append(f"the bound of {schema.unit.max_rows:,} rows for each {schema.unit.id}")
+        chosen.append(f"the bound of {schema.unit.max_rows:,} {schema.row_word} of each {schema.unit_word}")
     if not chosen:
         return ()
     listed = _listed(chosen)

@@ -33,7 +33,7 @@ class About:
     """Public facts about a data set, each a text or None.
 
     ``counts`` is "records" where the rows are a sample whose weights are not used: tables then count records, not the
-    population.
+    population. ``rows`` says what a row is ("admissions"), ``units`` whom the schema's unit protects ("patients").
 
     >>> About(title="Household survey", licence="CC BY 4.0", language="en").to_dict()
     {'title': 'Household survey', 'licence': 'CC BY 4.0', 'language': 'en'}
@@ -46,12 +46,26 @@ class About:
     licence: str | None = None
     language: str | None = None
     counts: str | None = None
+    rows: str | None = None
+    units: str | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             read_text(getattr(self, field.name), f"about: {field.name}")
         if self.counts not in (None, RECORDS):
             raise SchemaError(f"about: counts must be {RECORDS!r}, or be left out, got {self.counts!r}")
+
+    @property
+    def unit(self) -> str | None:
+        """One of the units, in English.
+
+        >>> [About(units=units).unit for units in ("patients", "families", "people", "staff")]
+        ['patient', 'family', 'person', 'staff']
+        """
+        if self.units is None or self.units == "people":
+            return None if self.units is None else "person"
+        plural = self.units.endswith("s") and not self.units.endswith("ss")
+        return self.units if not plural else f"{self.units[:-3]}y" if self.units.endswith("ies") else self.units[:-1]
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as JSON, without unknown ones."""

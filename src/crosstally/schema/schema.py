@@ -51,7 +51,7 @@ class Unit:
             raise SchemaError(f"unit: max_rows must be a whole number of at least 1, got {self.max_rows!r}")
 
     def __str__(self) -> str:
-        return f"at most {self.max_rows:,} for each {self.id}"
+        return f"at most {self.max_rows:,} of each {self.id}"
 
     def to_dict(self) -> dict[str, Any]:
         """The unit as JSON."""
@@ -109,6 +109,8 @@ class Schema:
             raise SchemaError(f"attributes must have different names, got {twice!r} twice")
         if self.unit is not None and self.unit.id in self.names:
             raise SchemaError(f"unit: id must not be an attribute too, got {self.unit.id!r}")
+        if self.unit is None and self.about is not None and self.about.units is not None:
+            raise SchemaError("about: units are those of a unit: name its id and bound, or leave out who they are")
         for fact in self.facts:
             fact.check({attribute.name: attribute for attribute in self.attributes})
         if self.public_counts():
@@ -154,21 +156,49 @@ class Schema:
         return self.unit is not None or any(a.outside is Outside.DROP for a in self.attributes)
 
     @property
+    def row_word(self) -> str:
+        """What a row is: as ``about`` names it, else a record of a survey, a row of a unit, or a person."""
+        about = self.about or About()
+        return about.rows or about.counts or ("people" if self.unit is None else "rows")
+
+    @property
+    def unit_word(self) -> str:
+        """What is protected, of which tables count at most ``max_rows`` rows: as ``about`` names it, else the id."""
+        assert self.unit is not None
+        return (self.about or About()).unit or self.unit.id
+
+    @property
+    def units_word(self) -> str:
+        """Several of them."""
+        return (self.about or About()).units or f"values of {self.unit_word}"
+
+    @property
     def counted(self) -> str:
-        """What its tables count: people (one row each), records of a survey, or the kept rows of each unit."""
-        records = self.about is not None and self.about.counts is not None
-        if self.unit is not None:
-            return f"kept {'records' if records else 'rows'}"
-        return "records" if records else "people"
+        """What its tables count, with the bound if there is one.
+
+        >>> about = About(rows="admissions", units="patients")
+        >>> Schema([Attribute("sex", ["Female", "Male"])], Unit("number", 3), about=about).counted
+        'admissions, at most 3 of each patient'
+        """
+        return self.row_word if self.unit is None else f"{self.row_word}, {self._bound}"
 
     @property
     def estimand(self) -> str:
         """The estimand of a count, in words.
 
         >>> Schema([Attribute("sex", ["Female", "Male"])], Unit("patient", 3)).estimand
-        'count of kept rows (at most 3 for each patient)'
+        'count of rows (at most 3 of each patient)'
         """
-        return f"count of {self.counted} ({self.unit})" if self.unit else "true count"
+        return "true count" if self.unit is None else f"count of {self.row_word} ({self._bound})"
+
+    @property
+    def total_title(self) -> str:
+        """The title of the table over no attributes."""
+        return "number of rows" if self.unit is None else f"number of {self.counted}"
+
+    @property
+    def _bound(self) -> str:
+        return f"at most {self.max_rows:,} of each {self.unit_word}"
 
     def check_all_rows_counted(self, what: str) -> None:
         """Raise if rows may be left out: ``what``, a public count of all rows, then differs from the counted rows."""
@@ -177,7 +207,7 @@ class Schema:
         if self.unit is None:
             why = f"rows outside the values of {next(a.name for a in self.attributes if a.outside is Outside.DROP)}"
         else:
-            why = f"rows beyond {self.unit.max_rows:,} for each {self.unit.id}"
+            why = f"{self.row_word} beyond {self.unit.max_rows:,} of each {self.unit_word}"
         raise SchemaError(
             f"{what}: public counts are of all rows, and this schema leaves out {why}: tables would be forced to a "
             "total that they do not have; leave the public count out"

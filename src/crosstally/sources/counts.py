@@ -28,9 +28,12 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError, SourceError, TooManyCellsError
 from crosstally.measurements import ExactTable
 from crosstally.query.queries import MAX_CELLS, Cells, Product
+from crosstally.query.unit_table import CountedTable, UnitTable
 from crosstally.schema import Schema, Unit
 from crosstally.threads import in_order, most_threads
 
+UNIT_ROWS = ""  # no attribute has this name
+"""The last column of bounded rows: on one row of each unit how many rows the unit has in all, on its others 0."""
 BATCH_ROWS = 65_536
 """Rows of a batch: limits memory, and is large enough for a batch's time to be that of its rows. No count depends on
 it."""
@@ -73,6 +76,7 @@ class Bound:
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
         self._ids = pa.array([], pa.large_string())
+        self._rows_of_units = np.empty(0, np.int64)
         self._units = np.empty(0, np.int64)
         self._hashes = np.empty(0, np.uint64)
         self._cells: list[NDArray[Any]] | None = None
@@ -91,11 +95,13 @@ class Bound:
             self._thin()
 
     def kept(self, batch_rows: int) -> Iterator[CodedRows]:
-        """The rows kept, a batch at a time."""
+        """The rows kept, a batch at a time, with the column ``UNIT_ROWS`` behind their codes."""
         self._thin()
+        is_first = np.append(True, self._units[1:] != self._units[:-1])[: len(self._units)]  # rows are sorted by unit
+        rows = np.where(is_first, self._rows_of_units[self._units], 0).astype(np.uint32)
         for start in range(0, len(self._units), batch_rows):
             size = min(batch_rows, len(self._units) - start)
-            yield CodedRows(size, [codes[start : start + size] for codes in self._cells or ()])
+            yield CodedRows(size, [codes[start : start + size] for codes in (*(self._cells or ()), rows)])
 
     def _thin(self) -> None:
         if not self._pending:
@@ -104,6 +110,9 @@ class Bound:
         # The units known so far come first and differ, so that their numbers stay what they are.
         encoded = pa.concat_arrays([self._ids, *ids]).dictionary_encode()
         new_units = encoded.indices.to_numpy()[len(self._ids) :]
+        counted = np.bincount(new_units, minlength=len(encoded.dictionary))
+        counted[: len(self._rows_of_units)] += self._rows_of_units
+        self._rows_of_units = counted
         units = np.concatenate([self._units, new_units])
         all_hashes = np.concatenate([self._hashes, *hashes])
         before = self._cells or [column[:0] for column in cells[0]]
@@ -115,7 +124,7 @@ class Bound:
 
 
 def bounded(rows: Iterable[CodedRows], unit: Unit | None, batch_rows: int) -> Iterator[CodedRows]:
-    """The rows that count: all of them or, where there are units, at most ``max_rows`` of each."""
+    """The rows that count: all of them or, where there are units, at most ``max_rows`` of each (see ``Bound.kept``)."""
     if unit is None:
         yield from rows
         return
@@ -149,36 +158,6 @@ def smallest(
     begins = np.flatnonzero(np.append(True, sorted_units[1:] != sorted_units[:-1]))
     rank = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
     return order[rank < most]
-
-
-def id_hashes(ids: pa.Array) -> NDArray[np.uint64]:
-    """A hash of each id, given as canonical texts (large_string) without nulls: equal texts have equal hashes.
-
-    It depends only on the bytes of the text, not on the machine, the process or other ids. It spreads units over tasks
-    and shares, so that all rows of a unit go to the same one.
-    """
-    offsets, data = text_bytes(ids)
-    lengths = np.diff(offsets)
-    powers = np.cumprod(np.full(lengths.max(initial=0), 0xBF58476D1CE4E5B9, np.uint64))
-    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[np.arange(len(data)) - np.repeat(offsets[:-1], lengths)]
-    # The sum over each text's bytes; sums over all that comes before wrap around, and so do their differences.
-    sums = np.append(np.uint64(0), np.cumsum(terms, dtype=np.uint64))
-    hashes: NDArray[np.uint64] = sums[offsets[1:]] - sums[offsets[:-1]]
-    hashes ^= hashes >> np.uint64(31)
-    hashes *= np.uint64(0x94D049BB133111EB)
-    hashes ^= hashes >> np.uint64(29)
-    hashes *= np.uint64(0xBF58476D1CE4E5B9)
-    return hashes
-
-
-def text_bytes(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Where the texts of a large_string array without nulls begin and end, and the bytes of all of them."""
-    _, offsets, data = texts.buffers()
-    if not len(texts):
-        return np.zeros(1, np.int64), np.empty(0, np.uint8)
-    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return ends - ends[0], whole[ends[0] : ends[-1]]
 
 
 # Codes of rows, kept to be read more than once: in memory first, then in a file without a name.
@@ -292,7 +271,8 @@ class EncodedRows:
         ``work_dir`` is where codes go that do not fit into memory (``KeptCodes``).
         """
         self._schema, self._batch_rows = schema, batch_rows
-        self._codes = KeptCodes(schema.shape, work_dir=work_dir)
+        sizes = schema.shape if schema.unit is None else (*schema.shape, 2**32)
+        self._codes = KeptCodes(sizes, work_dir=work_dir)
         try:
             for each in bounded(rows, schema.unit, batch_rows):
                 self._codes.add(each)
@@ -307,24 +287,25 @@ class EncodedRows:
     def __reduce__(self) -> NoReturn:
         raise CrosstallyError("encoded rows are confidential and cannot be pickled or copied to another process")
 
-    def count(self, tables: Sequence[Product | Sequence[str]]) -> tuple[ExactTable, ...]:
+    def count(self, tables: Sequence[CountedTable | Sequence[str]]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, in order, as ``sources.count`` gives them for the same rows."""
         return self._counted(asked_tables(self._schema, tables))
 
-    def _counted(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    def _counted(self, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
         return tallied(self._codes.batches(), self._schema.names, self._schema, tables, self._batch_rows)
 
 
 # The counts of many tables, to which batches of rows are added.
 
 
+_NO_UNITS = np.empty(0, np.uint32)
 # Bytes of counts that all threads together may hold, since each has its own. Chosen to limit memory: with the most
 # cells that may be counted at once, 40 MB of them, six threads count.
 _COUNTS_BYTES = 256 * 2**20
 
 
 def counted(
-    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[Product], batch_rows: int
+    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[CountedTable], batch_rows: int
 ) -> tuple[ExactTable, ...]:
     """The exact counts of each table, in order, after contribution bounds.
 
@@ -339,12 +320,13 @@ def counted(
 
 
 def tallied(
-    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[Product], batch_rows: int
+    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[CountedTable], batch_rows: int
 ) -> tuple[ExactTable, ...]:
     """The exact counts of rows that all count, in threads; arguments as for ``counted``.
 
     Whole numbers add up to the same in any order: the counts do not depend on the number of threads.
     """
+    columns = bounded_columns(names, schema)
     cells = sum(math.prod(table.shape(schema)) for table in tables)
     threads = max(1, min(most_threads(), _COUNTS_BYTES // (8 * max(cells, 1))))
     whole = Tally(schema, tables, batch_rows)
@@ -357,7 +339,7 @@ def tallied(
         except Empty:  # all are in use by other threads
             tally = Tally(schema, tables, batch_rows)
             made.append(tally)
-        tally.add(each.size, dict(zip(names, each.codes, strict=True)), each.weights)
+        tally.add(each.size, dict(zip(columns, each.codes, strict=True)), each.weights)
         idle.put(tally)
 
     for _ in in_order(add, rows, threads=threads):
@@ -367,17 +349,25 @@ def tallied(
     return whole.tables()
 
 
+def bounded_columns(names: Sequence[str], schema: Schema) -> Sequence[str]:
+    """The columns of rows that count."""
+    return names if schema.unit is None else [*names, UNIT_ROWS]
+
+
 class Tally:
     """Growing counts of many tables; confidential, like the tables that come of it.
 
     The cells of all tables stand one after another in one vector: first those of the small tables.
     """
 
-    def __init__(self, schema: Schema, tables: Sequence[Product], batch_rows: int) -> None:
+    def __init__(self, schema: Schema, tables: Sequence[CountedTable], batch_rows: int) -> None:
         from crosstally.kernels.counting import SMALL_CELLS, SMALL_SIZE, count_large, count_small
 
         self._schema, self._tables, self._batch_rows = schema, tables, batch_rows
-        shapes = {table: table.shape(schema) for table in tables if table.attributes}
+        shapes = {table: table.shape(schema) for table in tables if isinstance(table, Product) and table.attributes}
+        self._units = {
+            table: np.zeros(table.shape(schema), np.int64) for table in tables if isinstance(table, UnitTable)
+        }
         small = [t for t, shape in shapes.items() if math.prod(shape) <= SMALL_CELLS and max(shape) <= SMALL_SIZE]
         large = [table for table in shapes if table not in set(small)]
         self._in_order = [*small, *large]
@@ -399,6 +389,9 @@ class Tally:
 
         Each stands for as many rows as ``weights`` say, for one where they are not given.
         """
+        units, cells = cells.get(UNIT_ROWS, _NO_UNITS), {name: cells[name] for name in cells if name != UNIT_ROWS}
+        for table in self._units:
+            self._units[table] += table.counted(units[units > 0])
         for name, codes in cells.items():
             if len(codes) != rows or (rows and codes.max() >= self._schema[name].size):
                 raise CrosstallyError(f"the codes of {name!r} are not those of its cells; nothing was counted")
@@ -414,22 +407,28 @@ class Tally:
         """Add the counts of the same tables from another tally."""
         self._rows += other._rows
         self._counts += other._counts
+        for table in self._units:
+            self._units[table] += other._units[table]
 
     def tables(self) -> tuple[ExactTable, ...]:
         """The counts so far, in the order of the tables asked for."""
-        by_table = dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
+        by_table: dict[CountedTable, ExactTable] = {
+            table: ExactTable(self._schema.subset(), each, units=table) for table, each in self._units.items()
+        }
+        by_table |= dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
         total = ExactTable(self._schema.subset(), np.array(self._rows, np.int64))
         return tuple(by_table.get(table, total) for table in self._tables)
 
 
-def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
     """The tables whose cells follow each other in a vector, which may be longer."""
     schemas = {names: schema.subset(*names) for names in dict.fromkeys(table.attributes for table in tables)}
     out, start = [], 0
     for table in tables:
         shape = table.shape(schema)
         end = start + math.prod(shape)
-        out.append(ExactTable(schemas[table.attributes], counts[start:end].reshape(shape), table.groups))
+        units = table if isinstance(table, UnitTable) else None
+        out.append(ExactTable(schemas[table.attributes], counts[start:end].reshape(shape), table.groups, units))
         start = end
     return tuple(out)
 
@@ -475,9 +474,9 @@ class _Part:
         self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self._counts)
 
 
-def asked_tables(schema: Schema, tables: Sequence[Product | Sequence[str]]) -> list[Product]:
+def asked_tables(schema: Schema, tables: Sequence[CountedTable | Sequence[str]]) -> list[CountedTable]:
     """The tables as queries, once they are known to fit into memory together."""
-    asked = [table if isinstance(table, Product) else Cells(table) for table in tables]
+    asked = [table if isinstance(table, CountedTable) else Cells(table) for table in tables]
     cells = sum(math.prod(table.shape(schema)) for table in asked)
     if cells > MAX_CELLS:
         raise TooManyCellsError(f"at most {MAX_CELLS:,} cells can be counted at once, got {cells:,}; count in parts")

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
-from crosstally.query.queries import Product
+from crosstally.query.unit_table import CountedTable
 from crosstally.schema import Schema
 from crosstally.sources.counts import BATCH_ROWS, CodedRows, EncodedRows, asked_tables, counted
 from crosstally.sources.files import Files
@@ -93,7 +93,7 @@ class YieldedRows(Source):
 def count(
     rows: Any,
     schema: Schema,
-    tables: Sequence[Product | Sequence[str]],
+    tables: Sequence[CountedTable | Sequence[str]],
     *,
     reading: Reading = NO_OPTIONS,
     refuse_unclear: bool = True,
@@ -126,7 +126,7 @@ def count(
 def count_share(
     rows: Any,
     schema: Schema,
-    tables: Sequence[Product | Sequence[str]],
+    tables: Sequence[CountedTable | Sequence[str]],
     share: Share,
     *,
     reading: Reading = NO_OPTIONS,
@@ -145,7 +145,9 @@ def count_share(
     return _counted(coded, encoding, asked), ours.digest
 
 
-def _counted(rows: Generator[CodedRows], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def _counted(
+    rows: Generator[CodedRows], encoding: RowEncoding, tables: Sequence[CountedTable]
+) -> tuple[ExactTable, ...]:
     names = [attribute.name for attribute in encoding.attributes]
     with closing(rows):
         return counted(rows, names, encoding.schema.public(), tables, encoding.batch_rows)

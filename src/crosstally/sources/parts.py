@@ -28,7 +28,7 @@ from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
 from crosstally.query.queries import MAX_CELLS
-from crosstally.sources.counts import id_hashes, tables_in
+from crosstally.sources.counts import tables_in
 
 JOIN_KINDS = ("public", "unit", "asserted")
 """How a table may have been joined: it is public, it is joined by the unit's id, or the steward answers for it."""
@@ -117,6 +117,36 @@ class RowsOfShare:
         rows = None if self._by == "file" else self._rows_read
         seen = {"by": self._by, "files": self._files, "rows": rows}
         return hashlib.sha256(json.dumps(seen, ensure_ascii=True).encode()).hexdigest()
+
+
+def id_hashes(ids: pa.Array) -> NDArray[np.uint64]:
+    """A hash of each id, given as canonical texts (large_string) without nulls: equal texts have equal hashes.
+
+    It depends only on the bytes of the text, not on the machine, the process or other ids. It spreads units over tasks
+    and shares, so that all rows of a unit go to the same one.
+    """
+    offsets, data = text_bytes(ids)
+    lengths = np.diff(offsets)
+    powers = np.cumprod(np.full(lengths.max(initial=0), 0xBF58476D1CE4E5B9, np.uint64))
+    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[np.arange(len(data)) - np.repeat(offsets[:-1], lengths)]
+    # The sum over each text's bytes; sums over all that comes before wrap around, and so do their differences.
+    sums = np.append(np.uint64(0), np.cumsum(terms, dtype=np.uint64))
+    hashes: NDArray[np.uint64] = sums[offsets[1:]] - sums[offsets[:-1]]
+    hashes ^= hashes >> np.uint64(31)
+    hashes *= np.uint64(0x94D049BB133111EB)
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= np.uint64(0xBF58476D1CE4E5B9)
+    return hashes
+
+
+def text_bytes(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Where the texts of a large_string array without nulls begin and end, and the bytes of all of them."""
+    _, offsets, data = texts.buffers()
+    if not len(texts):
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return ends - ends[0], whole[ends[0] : ends[-1]]
 
 
 _FIRST_LINE = b"crosstally-part-1\n"

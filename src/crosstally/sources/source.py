@@ -26,7 +26,7 @@ from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import add_private_line
-from crosstally.query.queries import Product
+from crosstally.query.unit_table import CountedTable
 from crosstally.schema import Attribute, Outside, RowReading, Schema
 from crosstally.sources.codes.encode import Encoder, canonical_texts, read_texts
 from crosstally.sources.counts import BATCH_ROWS, CodedRows, EncodedRows
@@ -134,7 +134,7 @@ class Source:
         """Whether rows of its tables may be left out, which public counts count."""
         return False
 
-    def count(self, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...] | None:  # noqa: ARG002
+    def count(self, encoding: RowEncoding, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...] | None:  # noqa: ARG002
         """The exact counts of each table where the source counts by itself, None where its batches are to be."""
         return None
 
@@ -248,7 +248,7 @@ class RowEncoding:
         schema: Schema,
         reading: Reading = NO_OPTIONS,
         *,
-        tables: Sequence[Product] | None = None,
+        tables: Sequence[CountedTable] | None = None,
         refuse_unclear: bool = True,
         batch_rows: int = BATCH_ROWS,
     ) -> RowEncoding:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from crosstally.checks import optional
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
-from crosstally.query.queries import Product
+from crosstally.query.unit_table import CountedTable
 from crosstally.sources.counts import EncodedRows, tables_in
 from crosstally.sources.drivers import reason_of_state
 from crosstally.sources.guard import guarded
@@ -96,7 +96,7 @@ class SparkTable(Source):
         """Raise: its tasks share the rows out."""
         raise SourceError("Spark's own tasks share the rows out: give it to a release whole")
 
-    def count(self, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    def count(self, encoding: RowEncoding, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
         """The exact counts of each table, made by Spark's tasks.
 
         Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
@@ -253,7 +253,7 @@ class KeptInSpark(EncodedRows):
             chunks = in_spark(lambda: _by_place(frame, encoding).mapInArrow(partial(bounded_chunks, encoding), CHUNKS))
         self._chunks = in_spark(lambda: chunks.localCheckpoint(eager=True))
 
-    def _counted(self, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+    def _counted(self, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
         counting = partial(counted_chunks, self._encoding, tuple(tables), bounded=True)
         return _tables(in_spark(lambda: self._chunks.mapInArrow(counting, BLOCKS)), self._encoding, tables)
 
@@ -270,13 +270,13 @@ def _by_place(frame: Any, encoding: RowEncoding) -> Any:
     )
 
 
-def _tables(blocks: Any, encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def _tables(blocks: Any, encoding: RowEncoding, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
     """The tables whose blocks all tasks have made."""
     rows = in_spark(lambda: blocks.repartition("block").mapInArrow(added_blocks, BLOCKS).collect())
     return add_up(rows, encoding, tables)
 
 
-def add_up(rows: Sequence[Any], encoding: RowEncoding, tables: Sequence[Product]) -> tuple[ExactTable, ...]:
+def add_up(rows: Sequence[Any], encoding: RowEncoding, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
     """The tables from rows with blocks and notes; raises the errors in the notes."""
     schema = encoding.schema.public()
     cells = sum(math.prod(table.shape(schema)) for table in tables)

@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, OutsideValueError, SourceError
-from crosstally.query.queries import Product
-from crosstally.sources.counts import Bound, CodedRows, Tally, id_hashes, text_bytes
+from crosstally.query.unit_table import CountedTable
+from crosstally.sources.counts import Bound, CodedRows, Tally, bounded_columns
 from crosstally.sources.guard import guarded
+from crosstally.sources.parts import id_hashes, text_bytes
 from crosstally.sources.reading_options import NumbersSeen
 from crosstally.sources.source import RowEncoding
 
@@ -194,28 +195,31 @@ RowsAndNotes = Iterator[PlacedRows | str]
 """Rows, and notes among them."""
 
 
-def record_of(encoding: RowEncoding) -> np.dtype[Any]:
-    """How the cells of one row are packed."""
-    kinds = (np.min_scalar_type(attribute.size - 1) for attribute in encoding.attributes)
+def record_of(encoding: RowEncoding, *, bounded: bool = False) -> np.dtype[Any]:
+    """How the cells of one row are packed; of bounded rows with the column ``UNIT_ROWS``."""
+    kinds = [np.min_scalar_type(attribute.size - 1) for attribute in encoding.attributes]
+    kinds += [np.dtype(np.uint32)] if bounded else []
     return np.dtype([(f"a{place}", kind) for place, kind in enumerate(kinds)])
 
 
 def encoded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
     """The rows of a partition into chunks of those that no rule drops, each of one place where there is a unit."""
-    return _as_chunks(_encoded(encoding, batches), encoding)
+    return _as_chunks(_encoded(encoding, batches), record_of(encoding))
 
 
 def bounded_chunks(encoding: RowEncoding, batches: Batches) -> Batches:
     """Chunks of whole places, in the order of places, into chunks with a bounded number of rows per unit."""
-    return _as_chunks(_bounded(encoding, batches), encoding)
+    return _as_chunks(_bounded(encoding, batches), record_of(encoding, bounded=True))
 
 
-def counted_rows(encoding: RowEncoding, tables: Sequence[Product], batches: Batches) -> Batches:
+def counted_rows(encoding: RowEncoding, tables: Sequence[CountedTable], batches: Batches) -> Batches:
     """The rows of a partition into blocks of counts, where the schema has no unit."""
     return _told(_counted(_encoded(encoding, batches), encoding, tables), _BLOCK_SCHEMA)
 
 
-def counted_chunks(encoding: RowEncoding, tables: Sequence[Product], batches: Batches, *, bounded: bool) -> Batches:
+def counted_chunks(
+    encoding: RowEncoding, tables: Sequence[CountedTable], batches: Batches, *, bounded: bool
+) -> Batches:
     """Chunks into blocks of counts; where they are not bounded yet, that comes first."""
     read = _unpacked(encoding, batches) if bounded else _bounded(encoding, batches)
     return _told(_counted(read, encoding, tables), _BLOCK_SCHEMA)
@@ -271,11 +275,9 @@ def _told(made: Batches, schema: pa.Schema) -> Batches:
         )
 
 
-def _as_chunks(stream: RowsAndNotes, encoding: RowEncoding) -> Batches:
+def _as_chunks(stream: RowsAndNotes, record: np.dtype[Any]) -> Batches:
     some = (each for each in stream if isinstance(each, str) or each.size)
-    made = (
-        note_in(_CHUNK_SCHEMA, each) if isinstance(each, str) else chunks(each, record_of(encoding)) for each in some
-    )
+    made = (note_in(_CHUNK_SCHEMA, each) if isinstance(each, str) else chunks(each, record) for each in some)
     return _told(made, _CHUNK_SCHEMA)
 
 
@@ -300,7 +302,7 @@ def _encoded(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
 def _unpacked(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
     for batch in batches:
         yield from notes_of(batch)
-        rows = unpacked(batch, record_of(encoding))
+        rows = unpacked(batch, record_of(encoding, bounded=encoding.schema.unit is not None))
         for start in range(0, rows.size, encoding.batch_rows):
             codes = [column[start : start + encoding.batch_rows] for column in rows.codes]
             size = min(encoding.batch_rows, rows.size - start)
@@ -332,9 +334,10 @@ def _bounded(encoding: RowEncoding, batches: Batches) -> RowsAndNotes:
 # Counts
 
 
-def _counted(stream: RowsAndNotes, encoding: RowEncoding, tables: Sequence[Product]) -> Batches:
+def _counted(stream: RowsAndNotes, encoding: RowEncoding, tables: Sequence[CountedTable]) -> Batches:
     """The counts of all tables and, where there are units, how often each place was begun, in blocks."""
-    schema, names = encoding.schema.public(), [attribute.name for attribute in encoding.attributes]
+    schema = encoding.schema.public()
+    names = bounded_columns([attribute.name for attribute in encoding.attributes], schema)
     tally = Tally(schema, tables, encoding.batch_rows)
     begun = np.zeros(0 if schema.unit is None else PLACES, np.int64)
     for each in stream:

@@ -23,13 +23,15 @@ _SHOWN_ROWS = 10  # rows at the prompt, where nothing is longer than twelve line
 class SqlAnswer:
     """The rows of a statement's answer: columns in the order selected, behind each number its ``_low`` and ``_high``.
 
-    ``level`` is how sure the intervals are, ``caption`` where the answer comes from.
+    ``level`` is how sure the intervals are, ``caption`` where the answer comes from, ``counted`` what
+    counts are of if rows are bounded.
     """
 
     columns: dict[str, tuple[str | float | None, ...]]
     _: KW_ONLY
     level: float
     caption: str = ""
+    counted: str = ""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -42,7 +44,12 @@ class SqlAnswer:
         texts = [list(self.columns), *([_shown(cell) for cell in row] for row in self.rows()[:_SHOWN_ROWS])]
         lines = aligned(texts, left=self._label_columns())
         more = len(self) - _SHOWN_ROWS
-        return "\n".join([*lines, *([f"... {more:,} more rows"] if more > 0 else [])])
+        lines += [f"... {more:,} more rows"] if more > 0 else []
+        return "\n".join([*lines, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What is counted, if rows are bounded."""
+        return [f"counts of {self.counted}"] if self.counted else []
 
     def _label_columns(self) -> int:
         """How many columns of labels stand before the first one of numbers."""
@@ -83,7 +90,8 @@ def answer_sql(text: str, schema: Schema, tables: Tables, *, level: float = 0.95
     from crosstally.sql.evaluate import answered
 
     try:
-        return SqlAnswer(answered(text, schema, tables, level), level=level, caption=caption)
+        counted = "" if schema.unit is None else schema.counted
+        return SqlAnswer(answered(text, schema, tables, level), level=level, caption=caption, counted=counted)
     except RecursionError:
         raise QueryError("the statement is nested too deeply; ask a simpler one") from None
 

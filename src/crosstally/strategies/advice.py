@@ -239,7 +239,8 @@ def _fewer_rows_of_units(same: Alternative) -> Alternative | None:
     return replace(
         same,
         kind=AdviceKind.UNIT,
-        change=f"count at most {fewer.max_rows:,} rows of each {unit.id}, not {unit.max_rows:,}, if few have more",
+        change=f"count at most {fewer.max_rows:,} {same.schema.row_word} of each {same.schema.unit_word}, not "
+        f"{unit.max_rows:,}, if few have more",
         schema=replace(same.schema, unit=fewer),
     )
 

@@ -252,7 +252,10 @@ class _Forecast:
     def _mixed(self) -> MixedAxes | None:
         if not self._plan.mixed:  # requests are made one by one, and there may be very many
             return None
-        return MixedAxes(self._plan.schema, [(each.query, each.noise.variance) for each in self._plan.requests])
+        return MixedAxes(
+            self._plan.schema,
+            [(each.query, each.noise.variance) for each in self._plan.requests if each.query.is_linear],
+        )
 
     @cached_property
     def _asked(self) -> NDArray[np.float64]:

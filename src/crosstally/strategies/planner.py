@@ -22,6 +22,7 @@ from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised, with_merged
 from crosstally.strategies.goal import weighing_tables
 from crosstally.strategies.rules import likely_errors, outlook
+from crosstally.strategies.strategy import units_share, with_unit_rows
 from crosstally.strategies.verdicts import ExpectedError, expected_errors
 from crosstally.workload import Workload, check_workload
 
@@ -44,7 +45,7 @@ class Proposal:
 
     The tables that matter are all tables over ``ways`` attributes, some ``tables`` by their names, or a ``named``
     workload; by default all of one and two attributes. ``cells`` are the attributes whose values would be merged, into
-    how many.
+    how many. Where the schema has a unit, ``units`` also measures how many units have how many rows.
     """
 
     budget: Budget
@@ -56,6 +57,7 @@ class Proposal:
     tables: tuple[tuple[str, ...], ...] = ()
     named: Workload | None = None
     cells: Mapping[str, int] = field(default_factory=dict)
+    units: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
@@ -77,6 +79,7 @@ class Proposal:
         out += [] if self.rows is None else ["--rows", str(self.rows)]
         out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
         out += [] if self.ways is None else ["--ways", str(self.ways)]
+        out += [] if self.units else ["--no-units"]
         return out + [text for table in self.tables for text in ("--tables", ",".join(table))]
 
 
@@ -182,6 +185,7 @@ def plan(
     strategies: Iterable[str | Strategy] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     objective: Objective | str = Objective.TABLES,
+    units: bool = True,
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
 
@@ -199,13 +203,20 @@ def plan(
         neighbours: Which data sets must be hard to distinguish: "add-remove" or "replace".
         objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
             "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
+        units: Whether a small part of the budget measures how many units have how many rows, where the schema has a
+            unit: only that says how many units there are, and how many rows its bound leaves out.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     check_workload(workload)
     if strategies is not None and strategy != "auto":
         raise PlanError("say one strategy, or several strategies, not both")
     proposal = Proposal(
-        budget, rows=rows, neighbours=Neighbours(neighbours), objective=Objective(objective), named=workload
+        budget,
+        rows=rows,
+        neighbours=Neighbours(neighbours),
+        objective=Objective(objective),
+        named=workload,
+        units=units,
     )
     asked = read_strategies(strategy) if strategies is None else _several(strategies, workload)
     return compare(schema, proposal, strategies=asked)
@@ -269,7 +280,8 @@ def compare(
     named, strategies = strategies, for_workload(strategies, workload)
     if strategies is not named:
         objective = Objective.CELLS
-    task, pure = Task(schema, workload, budget=budget, neighbours=proposal.neighbours), _pure_part(budget, currency)
+    units, pure = proposal.units and schema.unit is not None, _pure_part(budget, currency)
+    task = Task(schema, workload, budget=budget, neighbours=proposal.neighbours, units=units)
     made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
@@ -315,6 +327,10 @@ def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
 
 def _aimed(strategy: Strategy, task: Task, objective: Objective) -> Plan:
     """A strategy's plan for an objective. It plans with weights; the plan is about the tables that were named."""
+    if task.units:
+        part = replace(task.part(1 - units_share(task.budget)), units=False)
+        plan = _aimed(strategy, part, objective)
+        return with_unit_rows(plan, task.budget) if plan.requests else replace(plan, budget=task.budget)
     if objective == Objective.CELLS:
         return strategy.planned(task)
     given = replace(task, asked=weighing_tables(task.schema, task.workload)) if strategy.weighs else task

@@ -26,9 +26,19 @@ from crosstally.errors import PlanError
 from crosstally.measurements import PUBLIC, Chosen, Measurement
 from crosstally.plans.joint_cost import groups_cost
 from crosstally.plans.plan import Plan
-from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of
+from crosstally.plans.request import (
+    GroupedRequests,
+    Request,
+    RequestGroup,
+    Rule,
+    first_share,
+    grouped,
+    part_of,
+    rest_of,
+)
 from crosstally.query.linear import Linear
 from crosstally.query.queries import Cells, Query
+from crosstally.query.unit_table import UnitTable
 from crosstally.schema import Schema
 from crosstally.workload import Workload
 
@@ -102,13 +112,17 @@ def _smaller(noise: Noise, factor: float) -> Noise:
 
 @dataclass(frozen=True)
 class Task:
-    """What a strategy plans for. ``asked`` are the tables that were named, in the schema's order, or None."""
+    """What a strategy plans for. ``asked`` are the tables that were named, in the schema's order, or None.
+
+    With ``units`` a part of the budget measures units by number of rows (``with_unit_rows``); strategies do not see it.
+    """
 
     schema: Schema
     asked: Workload | None
     _: KW_ONLY
     budget: Budget
     neighbours: Neighbours
+    units: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
@@ -296,6 +310,27 @@ def just_chosen(seen: Sequence[Measurement]) -> tuple[str, ...] | None:
     if not seen or seen[-1].query.is_linear:
         return None
     return Chosen.of(seen[-1]).table
+
+
+def units_share(budget: Budget) -> Fraction:
+    """The share of a budget that measures units by number of rows: it makes all other noise 2% larger.
+
+    Scales are proportional to 1 / epsilon, or 1 / sqrt(rho).
+    """
+    return Fraction(1, 50) if budget.pure else Fraction(1, 25)
+
+
+def with_unit_rows(plan: Plan, budget: Budget) -> Plan:
+    """A plan for the rest of a budget, with the units by number of rows in its first stage, for the whole budget."""
+    assert plan.schema.unit is not None
+    query, share = UnitTable.of(plan.schema.unit), units_share(budget)
+    sensitivity = query.sensitivity(plan.schema, plan.neighbours)
+    asked = (Request(query, least_noise(sensitivity, budget.amount * share, pure=budget.pure)),)
+    requests: Sequence[Request] = (*plan.requests, *asked)
+    if isinstance(plan.requests, GroupedRequests):
+        requests = GroupedRequests(plan.schema, (*plan.groups, *grouped(asked, plan.schema)))
+    later = tuple(replace(rule, share=rule.share * (1 - share)) for rule in plan.later)
+    return replace(plan, requests=requests, budget=budget, later=later)
 
 
 def next_task(plan: Plan) -> Task:

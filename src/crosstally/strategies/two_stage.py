@@ -192,7 +192,8 @@ def _rules(task: Task, ones: Fraction, most: float | None) -> tuple[Rule, ...]:
 def _goal(plan: Plan) -> Goal:
     """What the second stage is for: the named tables, or all."""
     goal = goal_of(plan.schema, plan.workload if plan.later[0].parameters["named"] else None)
-    return _with_first_share(goal, plan.share)
+    units = plan.units_share  # not spent on tables
+    return _with_first_share(goal, (plan.share - units) / (1 - units))
 
 
 def _with_first_share(goal: Goal, share: Fraction) -> Goal:

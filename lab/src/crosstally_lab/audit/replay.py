@@ -343,7 +343,7 @@ def counted_in_parts(schema: Schema, budget: Budget) -> Run:
     from crosstally.pipeline import count_part
 
     def run(rows: Rows, folder: Path) -> Published:
-        plan = STRATEGIES["direct"].plan(schema, None, budget, neighbours=Neighbours.ADD_REMOVE)
+        plan = ct.plan(schema, epsilon=budget.epsilon, strategy=STRATEGIES["direct"]).chosen
         for share in (1, 2):
             count_part(_csv(rows, folder), folder / f"part-{share}.counts", plan=plan, share=f"{share}/2")
         release = ct.release(ct.sources.Parts(str(folder / "part-*.counts")), plan=plan, key="audit")

@@ -74,17 +74,22 @@ class Pages:
             all=len(self.schema.attributes),
             wanted=wanted,
             formats=_listed([each.label for each in FORMATS.values()]),
+            units=self.served.release.unit_words,
             promise=self.served.release.statement.plain(self.schema)[0],
         )
 
     def _facts(self) -> list[tuple[str, str]]:
         about = {} if self.schema.about is None else self.schema.about.to_dict()
-        known = [(text(f"about.{name}"), words) for name, words in about.items() if name not in ("counts", "title")]
+        known = [
+            (text(f"about.{name}"), words)
+            for name, words in about.items()
+            if name not in ("counts", "title", "rows", "units")
+        ]
         numbers = sum(each.values.size for each in self.served.release.measurements)
         return [
             *known,
             (text("about.file"), self.served.file),
-            (text("about.promise"), str(self.served.release.statement)),
+            (text("about.promise"), self.served.release.statement.caption(self.schema)),
             (text("about.measured"), text("about.numbers", n=f"{numbers:,}")),
         ]
 
@@ -97,7 +102,10 @@ class Pages:
         """The privacy statement in full."""
         statement = self.served.release.statement
         return self.render(
-            "privacy.html", page="privacy", sentences=statement.plain(self.schema), statement=str(statement)
+            "privacy.html",
+            page="privacy",
+            sentences=statement.plain(self.schema),
+            statement=statement.caption(self.schema),
         )
 
     # Tables
@@ -146,7 +154,7 @@ class Pages:
             "table.html",
             grid=laid,
             instead="",
-            how=[*how(marginal), *self._together(view)],
+            how=[*how(marginal), *self._together(view), *(() if view.attributes else self.served.release.unit_words)],
             **self._picture(laid, view),
             **context,
         )
@@ -201,17 +209,23 @@ class Pages:
 
     def _interval_note(self, view: TableView) -> str:
         schema = self.schema
-        estimand = "true one" if schema.unit is None else f"one without noise of {schema.counted} ({schema.unit})"
+        estimand = "true one" if schema.unit is None else schema.estimand
         return text("table.interval_note", estimand=estimand, percent=percent_text(view.level))
 
     def _caption(self, view: TableView, condition: str) -> str:
         if not view.attributes:
             whole = text("table.caption_total", counted=self.schema.counted)
             return text("table.caption_total_where", total=whole, where=condition) if condition else whole
-        words = {"quantity": text(f"quantity.{view.show.value}"), "names": _listed(_titles(view))}
+        words = {"quantity": self._quantity(view), "names": _listed(_titles(view))}
         if condition:
             return text("table.caption_where", where=condition, **words)
         return text("table.caption", **words)
+
+    def _quantity(self, view: TableView) -> str:
+        """What the numbers are; of counts under a bound, what is counted."""
+        bounded = view.show is Show.COUNT and self.schema.unit is not None
+        name = f"quantity.{view.show.value}"
+        return text("quantity.count_of", counted=self.schema.counted) if bounded else text(name)
 
     def _picture(self, laid: Grid, view: TableView) -> dict[str, Any]:
         kind = chart_of(laid, view.chart)

@@ -256,7 +256,7 @@ def budget_in_words(budget: Budget, schema: Schema, neighbours: Neighbours | str
     """
     assert budget.epsilon is not None
     epsilon, neighbours = budget.epsilon, Neighbours(neighbours)
-    who = "one person" if schema.unit is None else f"one {schema.unit.id}"
+    who = "one person" if schema.unit is None else f"one {schema.unit_word}"
     exception = "" if budget.delta is None else " (apart from the chance δ below)"
     sentences = []
     if neighbours == Neighbours.ADD_REMOVE:

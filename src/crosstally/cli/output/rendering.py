@@ -20,7 +20,7 @@ MOST_LINES = 1_000  # cells of a table on a terminal. Files have all of them
 
 def title(marginal: Marginal) -> str:
     """The title of a table: its attributes and condition."""
-    asked = " by ".join(map(printable, marginal.attributes)) or "number of rows"
+    asked = " by ".join(map(printable, marginal.attributes)) or marginal.schema.total_title
     return f"{asked}, where {printable(marginal.where)}" if marginal.where else asked
 
 

@@ -22,11 +22,14 @@ from crosstally.errors import OTHER_VERSION, CrosstallyError, ReleaseError
 from crosstally.inference.estimates import CORRECTED
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Chosen, Measurement
+from crosstally.plans.request import Request
 from crosstally.query.operators import Matrix, read_group_maps, read_matrix
 from crosstally.query.queries import MAX_CELLS, Cells, Contrast, Kronecker, Product, check_contrast_cells
+from crosstally.query.unit_table import UnitTable
 from crosstally.query.ways import Groups, all_matrices_of
 from crosstally.releases.publication import check_variance
 from crosstally.releases.statement import Statement
+from crosstally.releases.unit_counts import unit_rows_of
 from crosstally.schema import Schema
 
 FORMAT = 1
@@ -44,6 +47,7 @@ HEADER_FIELDS = (
     "matrices",  # of each attribute that is measured by matrices: these
     "choices",  # what was chosen privately
 )
+UNITS_FIELDS = ("first", "values", "noise", "origin")  # of units by number of rows, where they were measured
 CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin", "weight")
 ESTIMATE_FIELDS = ("inference", "rounds", "corrected", "variances")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin", "matrices")
@@ -161,6 +165,7 @@ class ReleaseHeader:
     measurements: tuple[tuple[MeasurementKind, Product, tuple[int, ...]], ...]
     groups: Groups | None
     choices: tuple[Chosen, ...]
+    unit_rows: Measurement | None
 
     @property
     def whole(self) -> bool:
@@ -184,6 +189,7 @@ def read_header(text: bytes | None, rows: int) -> ReleaseHeader:
 
 
 def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
+    units = fields.pop("units", None) if isinstance(fields, dict) else None
     fields = _fields(fields, "header", HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
@@ -217,6 +223,7 @@ def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
         variances_left=left,
         groups=groups,
         choices=choices,
+        unit_rows=None if units is None else _read_units(units, schema),
         **fit,
     )
 
@@ -302,6 +309,26 @@ def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
         except CrosstallyError as error:
             raise ReleaseError(f"{where}: {error}") from None
     return tuple(out)
+
+
+def _read_units(given: Any, schema: Schema) -> Measurement | None:
+    """The units by number of rows."""
+    fields = _fields(given, "units", UNITS_FIELDS)
+    first, values = fields["first"], fields["values"]
+    if not isinstance(first, list) or not isinstance(values, list) or not isinstance(fields["origin"], str):
+        raise ReleaseError("units: first and values must be lists, and origin a text")
+    if len(values) != len(first) or not all(type(n) is int and abs(n) < 2**63 for n in values):
+        raise ReleaseError("units must have a whole number for each bin")
+    noise = Noise.from_dict(fields["noise"])
+    try:
+        query = UnitTable(tuple(first))
+        Request(query, noise)
+        measured = Measurement(
+            query, np.array(values, np.int64), variance=noise.variance, noise=noise, origin=fields["origin"]
+        )
+        return unit_rows_of(schema, [measured])
+    except CrosstallyError as error:
+        raise ReleaseError(f"units: {error}") from None
 
 
 def _read_matrices(given: Any, schema: Schema) -> dict[str, tuple[Matrix, ...]]:

@@ -330,7 +330,8 @@ def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Rele
         measurement = Measurement(query, values, variance=kind.variance, noise=kind.noise, origin=kind.origin)
         measured.append(measurement)
         fitted.append(replace(measurement, values=columns["estimate"][rows].reshape(shape)))
-    check_promise(header.schema, header.statement, measured, header.choices)
+    units = () if header.unit_rows is None else (header.unit_rows,)
+    check_promise(header.schema, header.statement, (*measured, *units), header.choices)
     return Release(
         header.schema,
         tuple(measured),
@@ -340,6 +341,7 @@ def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Rele
         rounds=header.rounds,
         variances_left=header.variances_left,
         choices=header.choices,
+        unit_rows=header.unit_rows,
     )
 
 

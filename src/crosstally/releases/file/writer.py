@@ -49,7 +49,7 @@ _GROUP_ROWS = 2**17  # rows of a group: readers unpack one group at a time, a me
 
 def save_release(release: Release, path: str | Path) -> None:
     """Write a release as a Parquet file, atomically."""
-    check_promise(release.schema, release.statement, release.measurements, release.choices)
+    check_promise(release.schema, release.statement, release.bought, release.choices)
     header, columns = header_bytes(release), _content(release)
     metadata = {HEADER_KEY: header, DIGEST_KEY: digest(header, columns)}
     try:
@@ -88,6 +88,7 @@ def header_bytes(release: Release) -> bytes:
         "groups": {} if groups is None else {name: list(each) for name, each in groups.maps},
         "matrices": {name: [[list(row) for row in matrix] for matrix in each] for name, each in matrices.items()},
         "choices": [_choice_fields(each, positions) for each in release.choices],
+        **({} if release.unit_rows is None else {"units": _units_fields(release.unit_rows)}),
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
@@ -103,6 +104,17 @@ def _choice_fields(chosen: Chosen, positions: Mapping[str, int]) -> dict[str, An
         "noise": chosen.noise.to_dict(),
         "origin": chosen.origin,
         "weight": chosen.weight,
+    }
+
+
+def _units_fields(measured: Measurement) -> dict[str, Any]:
+    assert measured.noise is not None
+    first = measured.query.to_dict()["units"]
+    return {
+        "first": first,
+        "values": measured.values.tolist(),
+        "noise": measured.noise.to_dict(),
+        "origin": measured.origin,
     }
 
 
