@@ -68,8 +68,66 @@ def test_means_are_of_the_middles_of_bins() -> None:
     assert ct.analysis.mean(ages, "age").values.tolist() == [(10 + 80 + 80) / 4, 80]
     assert ct.analysis.mean(ages, "age").quantity == "mean"
     assert ct.analysis.mean(ages["Female"], "age", at=[0, 1, 2, 3]).value == (2 + 2 + 270) / 94
+    # 0 to 19, 20 to 59, 60 to 100: the last bin is closed
+    assert ct.analysis.mean(ages, "age", whole=True).values.tolist() == [(9.5 + 2 * 39.5 + 80) / 4, 80]
+    children = ct.Attribute("children", ["0", "1", "2"], missing=True)
+    assert ct.analysis.mean(table(children, values=[1, 1, 2, 50]), "children").value == 1.25
     with pytest.raises(QueryError, match="'sex' has labels and no edges"):
         ct.analysis.mean(ages, "sex")
+    with pytest.raises(QueryError, match="the least and the greatest"):
+        ct.analysis.mean(ages, "age", at=[1, (5, 2), 3, 4])
+
+
+def test_the_interval_of_a_mean_holds_every_place_within_the_bins_and_the_noise() -> None:
+    table, bins = released(population(), nonnegative="shrunk").marginal("a0", "a1"), [(0, 9), (10, 19), (20, 50)]
+    found = ct.analysis.mean(table, "a1", at=bins)
+    first, last = (ct.analysis.mean(table, "a1", at=[each[end] for each in bins]) for end in (0, 1))
+    np.testing.assert_allclose(found.values, (first.values + last.values) / 2)
+    assert found.interval(0.9).low.tolist() == first.interval(0.9).low.tolist()
+    assert found.interval(0.9).high.tolist() == last.interval(0.9).high.tolist()
+    assert found.error_kind is ErrorKind.BOUNDS
+    assert np.isnan(found.std_error).all()
+    assert found["1"].interval().high == last["1"].interval().high
+    assert "nothing is assumed" in str(found)
+    assert np.isnan((found["0"] - found["1"]).interval().low)  # two ranges have no joint law
+
+
+def test_names_of_bins_say_whether_numbers_are_whole() -> None:
+    def middle(*bins: str) -> float:
+        age = ct.Attribute("age", edges=[16, 25, 75, 95], bins=bins)
+        return ct.analysis.mean(table(age, values=[1, 0, 0]), "age").value
+
+    assert middle("16-24", "25-74", "75 and over") == 20
+    assert middle("16 to 24", "25 to 74", "75+") == 20
+    assert middle("young", "middle", "old") == 20.5
+    assert middle("16-25", "25-75", "75-95") == 20.5
+
+
+def test_quantiles_lie_in_the_bin_that_their_share_reaches() -> None:
+    ages = table(SEX, AGE, values=[[2, 6, 2, 90], [0, 0, 0, 7]])
+    found = ct.analysis.quantile(ages, "age", 0.5)
+    assert found["Female"].value == 20 + 40 * (0.5 - 0.2) / 0.6  # evenly within 20 to 60
+    assert np.isnan(found["Male"].value)
+    assert ct.analysis.quantile(ages, "age", 0.2)["Female"].value == 20
+    with pytest.raises(QueryError, match="q must be between 0 and 1"):
+        ct.analysis.quantile(ages, "age", 1)
+    with pytest.raises(QueryError, match="numbers that increase"):
+        ct.analysis.quantile(ages, "age", 0.5, at=[3, 2, 1, 0])
+
+
+def test_the_interval_of_a_quantile_ends_where_the_cumulative_share_is_certain() -> None:
+    """People 10,000 and 10,000 to 10,000 on both sides of the median of a1: it may be in either bin of the first."""
+    full = np.array([[10_000, 10_000, 0], [6_000, 9_000, 5_000]])
+    table = released(full, nonnegative="shrunk").marginal("a0", "a1")
+    low, high = ct.analysis.quantile(table, "a1", 0.5, at=[(0, 9), (10, 19), (20, 29)]).interval()
+    assert low.tolist() == [0, 10]
+    assert high.tolist() == [19, 19]
+    low, high = ct.analysis.quantile(table, "a1", 0.5).interval()  # labels are the numbers 0, 1, 2
+    assert low.tolist() == [0, 1]
+    assert high.tolist() == [1, 1]
+    shares = table.cumulative("a1").share_of(table.sum("a1"))
+    np.testing.assert_allclose(shares.values[:, 2], 1)
+    assert table.cumulative("a1").quantity == "count"
 
 
 def test_association_by_hand() -> None:

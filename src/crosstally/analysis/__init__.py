@@ -1,7 +1,8 @@
 """What people ask of tables, computed from the answers of a release, with errors.
 
 ``crosstabs``    rows against columns, with totals and shares
-``ratios``       odds ratios, relative risks, means of numbers counted in bins
+``ratios``       odds ratios and relative risks
+``mean``         of numbers counted in bins, and their ``quantile``
 ``association``  whether two attributes are related, and how strongly
 ``quality``      flags by the coefficient of variation, and suppression
 ``regrouping``   values put together, as URLs and the command line say it
@@ -10,8 +11,9 @@ Sums, shares, differences and ratios are methods and operators of ``Marginal`` i
 """
 
 from crosstally.analysis.associations import Association, association, cramers_v, crosstab, independent
+from crosstally.analysis.binned_numbers import mean, quantile
 from crosstally.analysis.quality_flags import Quality, coefficient_of_variation, quality, suppress
-from crosstally.analysis.ratios import mean, odds_ratio, relative_risk
+from crosstally.analysis.ratios import odds_ratio, relative_risk
 
 __all__ = [
     "Association",
@@ -24,6 +26,7 @@ __all__ = [
     "mean",
     "odds_ratio",
     "quality",
+    "quantile",
     "relative_risk",
     "suppress",
 ]

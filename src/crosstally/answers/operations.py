@@ -239,6 +239,12 @@ class LabelledTable(ABC):
             out = out._added(axis, matrix, [attribute.relabelled([*attribute.labels, label])])
         return out
 
+    def cumulative(self, name: str) -> Self:
+        """The table with each value of an attribute counting all values up to it too."""
+        axis = self._axis(name)
+        size = self.schema.shape[axis]
+        return self._added(axis, np.tril(np.ones((size, size))), [self.schema.attributes[axis]])
+
     def weighted_sum(self, name: str, weights: Sequence[float]) -> Self:
         """The table with an attribute summed out, each of its values times a weight."""
         axis = self._axis(name)
