@@ -139,8 +139,8 @@ def test_a_public_count_is_refused_beside_a_query_that_leaves_rows_out(public: d
 # Intervals that were never shown to cover
 
 
-def test_a_mean_of_bins_has_no_standard_error_and_cramers_v_no_interval() -> None:
-    """Of 44 means by middles of bins no interval of their noise held the true mean, of 720 intervals of V 630."""
+def test_a_mean_of_bins_has_bounds_and_no_standard_error() -> None:
+    """Of 44 means by middles of bins no interval of their noise held the true mean."""
     schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 20, 60, 100])])
     measurement = released.noisy(schema, Cells(("sex", "age")))
     table = publish(schema, [measurement], released.statement()).marginal("sex", "age")
@@ -149,10 +149,6 @@ def test_a_mean_of_bins_has_no_standard_error_and_cramers_v_no_interval() -> Non
     assert (high - low >= 20).all()  # as much as the narrowest bin hides
     assert np.isnan(mean.std_error).all()
     assert np.isfinite(ct.analysis.mean(table, "age", at=[10, 40, 80]).std_error).all()
-    found = ct.analysis.association(table)
-    assert np.isnan(found.cramers_v.interval()).all()
-    assert np.isnan(found.mutual_information.interval()).all()
-    assert "95%" not in repr(found)
 
 
 # One rule of reliability

@@ -3,7 +3,7 @@
 ``crosstabs``    rows against columns, with totals and shares
 ``ratios``       odds ratios and relative risks
 ``mean``         of numbers counted in bins, and their ``quantile``
-``association``  whether two attributes are related, and how strongly
+``association``  whether two attributes are related, and how strongly; ``test`` of any two tables
 ``quality``      flags by the coefficient of variation, and suppression
 ``regrouping``   values put together, as URLs and the command line say it
 
@@ -12,11 +12,13 @@ Sums, shares, differences and ratios are methods and operators of ``Marginal`` i
 
 from crosstally.analysis.associations import Association, association, cramers_v, crosstab, independent
 from crosstally.analysis.binned_numbers import mean, quantile
+from crosstally.analysis.hypothesis_tests import HypothesisTest, test
 from crosstally.analysis.quality_flags import Quality, coefficient_of_variation, quality, suppress
 from crosstally.analysis.ratios import odds_ratio, relative_risk
 
 __all__ = [
     "Association",
+    "HypothesisTest",
     "Quality",
     "association",
     "coefficient_of_variation",
@@ -29,4 +31,5 @@ __all__ = [
     "quantile",
     "relative_risk",
     "suppress",
+    "test",
 ]
