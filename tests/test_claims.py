@@ -139,21 +139,16 @@ def test_a_public_count_is_refused_beside_a_query_that_leaves_rows_out(public: d
 # Intervals that were never shown to cover
 
 
-def test_a_mean_of_middles_and_cramers_v_have_no_interval() -> None:
-    """Of 44 means by middles of bins no interval held the true mean, of 720 intervals of V 630."""
+def test_a_mean_of_bins_has_bounds_and_no_standard_error() -> None:
+    """Of 44 means by middles of bins no interval of their noise held the true mean."""
     schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 20, 60, 100])])
     measurement = released.noisy(schema, Cells(("sex", "age")))
     table = publish(schema, [measurement], released.statement()).marginal("sex", "age")
     mean = ct.analysis.mean(table, "age")
-    assert np.isfinite(mean.values).all()
-    assert np.isnan(mean.interval()).all()
+    low, high = mean.interval()
+    assert (high - low >= 20).all()  # as much as the narrowest bin hides
     assert np.isnan(mean.std_error).all()
-    assert "± ?" in str(mean)
-    assert np.isfinite(ct.analysis.mean(table, "age", at=[10, 40, 80]).interval()).all()
-    found = ct.analysis.association(table)
-    assert np.isnan(found.cramers_v.interval()).all()
-    assert np.isnan(found.mutual_information.interval()).all()
-    assert "95%" not in repr(found)
+    assert np.isfinite(ct.analysis.mean(table, "age", at=[10, 40, 80]).std_error).all()
 
 
 # One rule of reliability

@@ -97,7 +97,7 @@ def test_what_bounds_say_of_themselves() -> None:
     release = released(rng, np.full((2, 3, 2), 100), [(0, 1), (2,)])
     answer = release.marginal("a2", "a0")
     assert np.isnan(answer.std_error).all()
-    assert "never measured together" in repr(answer)
+    assert "what was never measured" in repr(answer)
     for method in ("least-squares", "linear-program"):
         assert release.marginal("a2", "a0", method=method).error_kind is ErrorKind.BOUNDS
     some = release.marginal("a0", where="a2 = 0 and a1 in {0, 1}")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from crosstally.answers.changes import Change, added, scaled, statistic, taken
+from crosstally.answers.joint_draws import Joint
 from crosstally.answers.marginal import ErrorKind, Marginal
-from crosstally.answers.uncertainty import Bounds, Draws, Joint, LinearLaw, Spread
+from crosstally.answers.uncertainty import Bounds, Draws, LinearLaw, Spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.releases import Release, Statement, publish
 from simulated import measured, people, schema_of

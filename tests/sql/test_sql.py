@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from cli_runs import run
-from crosstally.answers.uncertainty import Joint
+from crosstally.answers.joint_draws import Joint
 from crosstally.errors import QueryError
 from crosstally.sql.group_by import SqlNumbers
 from released import views

@@ -1,8 +1,9 @@
 """What people ask of tables, computed from the answers of a release, with errors.
 
 ``crosstabs``    rows against columns, with totals and shares
-``ratios``       odds ratios, relative risks, means of numbers counted in bins
-``association``  whether two attributes are related, and how strongly
+``ratios``       odds ratios and relative risks
+``mean``         of numbers counted in bins, and their ``quantile``
+``association``  whether two attributes are related, and how strongly; ``test`` of any two tables
 ``quality``      flags by the coefficient of variation, and suppression
 ``regrouping``   values put together, as URLs and the command line say it
 
@@ -10,11 +11,14 @@ Sums, shares, differences and ratios are methods and operators of ``Marginal`` i
 """
 
 from crosstally.analysis.associations import Association, association, cramers_v, crosstab, independent
+from crosstally.analysis.binned_numbers import mean, quantile
+from crosstally.analysis.hypothesis_tests import HypothesisTest, test
 from crosstally.analysis.quality_flags import Quality, coefficient_of_variation, quality, suppress
-from crosstally.analysis.ratios import mean, odds_ratio, relative_risk
+from crosstally.analysis.ratios import odds_ratio, relative_risk
 
 __all__ = [
     "Association",
+    "HypothesisTest",
     "Quality",
     "association",
     "coefficient_of_variation",
@@ -24,6 +28,8 @@ __all__ = [
     "mean",
     "odds_ratio",
     "quality",
+    "quantile",
     "relative_risk",
     "suppress",
+    "test",
 ]

@@ -1,15 +1,11 @@
-"""Odds ratios, relative risks, and means of numbers that were counted in bins."""
+"""Odds ratios and relative risks."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from crosstally.answers.marginal import Marginal
 from crosstally.errors import QueryError
-from crosstally.schema import Attribute
 from crosstally.typing import Floats
 
 
@@ -36,33 +32,6 @@ def relative_risk(table: Marginal) -> Marginal:
     """
     _check_two_by_two(table)
     return table.statistic(_relative_risks, "relative risk")
-
-
-def mean(table: Marginal, name: str, *, at: Sequence[float] | None = None) -> Marginal:
-    """The mean of a numeric attribute for each combination of the other attributes.
-
-    People in a bin count as if they were in its middle. How far that is from the truth depends on the bins, so such a
-    mean has no interval; one with ``at``, which says what each label stands for, has. Missing and other values are left
-    out.
-
-    Args:
-        table: Counts over the attribute, and over those it is to be compared by.
-        name: The attribute.
-        at: What people with each label count as, if not the middle of the bin.
-    """
-    attribute = table.schema[name]
-    if at is None:
-        middles = _middles(attribute)
-        inside = table.sel({name: list(attribute.labels[: len(middles)])})
-        return mean(inside, name, at=middles).without_error()
-    return table.weighted_sum(name, at).per(table.sum(name), "mean")
-
-
-def _middles(attribute: Attribute) -> list[float]:
-    edges = attribute.edges
-    if not edges:
-        raise QueryError(f"{attribute.name!r} has labels and no edges; say what each counts as: at=[...]")
-    return [(a + b) / 2 for a, b in pairwise(edges)]
 
 
 def _odds_ratios(stack: Floats) -> Floats:

@@ -16,11 +16,12 @@ from crosstally.answers.changes import emptied, where_added
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.interactions import own_sizes
 from crosstally.answers.intervals import Covered, Modelled
+from crosstally.answers.joint_draws import Joint, not_linear
 from crosstally.answers.linear_form import LinearForm, normal_draws
 from crosstally.answers.marginal import ErrorKind, Marginal
 from crosstally.answers.moments import MomentTable
 from crosstally.answers.spread import InGroups, SpreadOverGroups, grouped_bounds, spread
-from crosstally.answers.uncertainty import Bounds, Draws, Joint, LinearLaw, Uncertainty
+from crosstally.answers.uncertainty import Bounds, Draws, LinearLaw, Uncertainty
 from crosstally.answers.unmeasured.known import (
     Known,
     Reconstruction,
@@ -177,7 +178,10 @@ class _Asked:
         errors, replicates = self.errors, isinstance(table, Covered)
         draws = partial(normal_draws, errors, names, values) if table is None else table.draws
         if not errors.in_full(names):
-            return Joint((errors,), draws, partial(LinearForm.table, errors, names, values.shape), replicates)
+            form = partial(LinearForm.table, errors, names, values.shape)
+            known = table is None or replicates
+            unshrunk = partial(_unshrunk, errors, self.estimate, names, values if table is None else None)
+            return Joint((errors,), draws, form, replicates, unshrunk if known else not_linear)
         # in groups and in full: no product form has its errors
         return None if table is None else Joint((errors,), draws, replicates=replicates)
 
@@ -302,6 +306,18 @@ class _Asked:
         assert self.errors.sizes is not None
         some = tuple(names[axis] for axis in axes)
         return own_sizes(self.estimate, self.errors.bootstrap(), self.errors.sizes(), some)
+
+
+def _unshrunk(errors: ErrorBars, estimate: Estimate, names: Names, values: Floats | None) -> Floats:
+    """The linear estimate of a table, its values where it is the answer, then the same with its noise drawn anew."""
+    places, shape = estimate.places([names])[0][0], estimate.schema.sizes(names)
+    if values is None:
+        assert errors.bootstrap is not None  # corrected tables have replicates
+        values = rebuild(errors.bootstrap().linear[places].reshape(1, *shape), len(shape))[0]
+    if errors.laplace_noise is None:
+        return normal_draws(errors, names, values)
+    noise = rebuild(errors.laplace_noise[:, places].astype(np.float64).reshape(-1, *shape), len(shape))
+    return np.concatenate([values[None], values + noise])
 
 
 def _has_intervals(own: Uncertainty | None) -> TypeGuard[Bounds | Draws]:

@@ -83,11 +83,6 @@ def statistic(function: Callable[[Floats], Floats]) -> Change:
     return Change(partial(_statistic, function))
 
 
-def unbiased(bias: Floats) -> Change:
-    """What noise adds on average taken off all tables but the first, the truth of the replicates."""
-    return Change(partial(_unbiased, bias))
-
-
 def emptied(possible: NDArray[np.bool_]) -> Change:
     """Cells that nobody can be in become zero; errors before correction stay what they were."""
     return Change(partial(np.multiply, possible), _same)
@@ -126,10 +121,6 @@ def _in_a_row(cells: NDArray[np.intp], stack: Floats) -> Floats:
 
 def _statistic(function: Callable[[Floats], Floats], stack: Floats) -> Floats:
     return np.asarray(function(stack), np.float64)
-
-
-def _unbiased(bias: Floats, stack: Floats) -> Floats:
-    return np.concatenate([stack[:1], stack[1:] - bias])
 
 
 def _same(form: LinearForm) -> LinearForm:

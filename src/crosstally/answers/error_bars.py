@@ -31,19 +31,23 @@ from crosstally.answers.moments import Moments
 from crosstally.answers.noise_sums import CellSums, ChosenSums, NoiseTerm, half_width
 from crosstally.answers.uncertainty import CellError
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, calibrated
-from crosstally.budget import Noise
-from crosstally.inference.bootstrap import Bootstrap, seed_of
+from crosstally.budget import Noise, NoiseKind
+from crosstally.inference.bootstrap import Bootstrap, noise_of_coefficients, seed_of, stream_seed
 from crosstally.measurements import PUBLIC, Measurement
 from crosstally.query.operators import contrast_variance
 from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.residuals import Estimate
 from crosstally.residuals.axes import LinearAxis, linear_axes, outer_product
+from crosstally.residuals.combining import Averages
 from crosstally.residuals.nested import Nesting
 from crosstally.residuals.variances import Variances
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
 _SAME = 1e-10  # weights that differ by less, in proportion, are put together: rounding. The sum of squares is kept
+_DRAWN = (200, 1_000)
+"""The least and the most draws of Laplace noise: a p-value of 0.05 is known to 0.015 and to 0.007."""
+_MOST_DRAWN = 10_000_000  # numbers in all of them; of releases with more than 50,000 noise is drawn as normal
 _NEGLIGIBLE = 1e-20  # terms with less than this part of the variance are left out: 1e-10 of the standard error
 
 
@@ -208,6 +212,25 @@ class ErrorBars:
         """The variance of every coefficient, as if the number of rows were not known."""
         measured = Variances.of_queries(self.schema, [(m.query, m.variance) for m in self.measurements])
         return measured.replacing(self.variances_left)
+
+    @cached_property
+    def laplace_noise(self) -> NDArray[np.float32] | None:
+        """New noise of all coefficients by the law of the measured noise, a row for each draw.
+
+        None where noise is normal, and in very large releases: there normal noise with the same covariances will do.
+        """
+        size = sum(m.values.size for m in self.measurements)
+        laplace = any(m.noise is not None and m.noise.kind is NoiseKind.LAPLACE for m in self.measurements)
+        if not laplace or size * _DRAWN[0] > _MOST_DRAWN:
+            return None
+        averages = Averages.of(self.schema, self.measurements, self.groups)
+        number = min(_MOST_DRAWN // max(size, 1), _DRAWN[1])
+        drawn = noise_of_coefficients(
+            averages, self.measurements, seed=stream_seed(self.digest, "unshrunk", ()), number=number
+        )
+        noises = (Estimate(self.schema, averages.keys, coefficients=c, variances=averages.variances) for c in drawn)
+        known = noises if self.rows is None else (averages.with_total(noise, 0.0) for noise in noises)
+        return np.stack([noise.coefficients.astype(np.float32) for noise in known])
 
     def variances(self, names: Sequence[str]) -> Floats:
         """The variance of the coefficients of each subset; NaN where it is not measured."""

@@ -20,9 +20,9 @@ from crosstally.answers.changes import (
     shifted,
     statistic,
     taken,
-    unbiased,
 )
-from crosstally.answers.uncertainty import Joint, Uncertainty, computed
+from crosstally.answers.joint_draws import Joint
+from crosstally.answers.uncertainty import Uncertainty, computed
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.schema import Attribute, Level, Schema
@@ -70,6 +70,18 @@ class LabelledTable(ABC):
     def joint(self) -> Joint | None:
         """How its cells vary together with those of other answers, where that is known."""
         return None if self.uncertainty is None else self.uncertainty.joint
+
+    def unshrunk_draws(self) -> Floats:
+        """The table before noise is shrunk and negative cells are corrected, then the same with its noise drawn anew.
+
+        Where there is no such estimate, as for tables that nobody measured: the table and its draws.
+        """
+        if self.joint is None:
+            raise QueryError("the error of this table is not known, so noise and what it hides cannot be told apart")
+        draws = self.joint.unshrunk
+        if draws is not None:
+            return draws
+        return np.concatenate([self.values[None], self.values + self.joint.draws[1:] - self.joint.draws[0]])
 
     # As a number and as an array
 
@@ -239,6 +251,12 @@ class LabelledTable(ABC):
             out = out._added(axis, matrix, [attribute.relabelled([*attribute.labels, label])])
         return out
 
+    def cumulative(self, name: str) -> Self:
+        """The table with each value of an attribute counting all values up to it too."""
+        axis = self._axis(name)
+        size = self.schema.shape[axis]
+        return self._added(axis, np.tril(np.ones((size, size))), [self.schema.attributes[axis]])
+
     def weighted_sum(self, name: str, weights: Sequence[float]) -> Self:
         """The table with an attribute summed out, each of its values times a weight."""
         axis = self._axis(name)
@@ -289,17 +307,6 @@ class LabelledTable(ABC):
         check_kind(function, Callable, "function")
         check_kind(quantity, str, "quantity")
         return self._changed(replace(self.schema, attributes=()), statistic(function), quantity)
-
-    def unbiased(self) -> Self:
-        """The same less what noise adds on average: by how much the replicates are above their own truth.
-
-        For numbers that noise drives in one direction, such as squares. Of counts in a covered table it changes little.
-        """
-        if self.uncertainty is None or self.joint is None:
-            return self
-        bias = self.joint.draws[1:].mean(axis=0) - self.joint.draws[0]
-        mapped = self.uncertainty.map(unbiased(bias), self.values, self.quantity, counts=False)
-        return self._computed(self.schema, self.values - bias, mapped, quantity=self.quantity)
 
     def __add__(self, other: Self | float) -> Self:
         return self._plus(other, 1.0, np.add)

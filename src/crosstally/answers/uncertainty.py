@@ -6,22 +6,12 @@ bounds), a ``half_width`` and an ``interval`` around values, all of the same err
 anything else. A sum of one cell has the error of that cell (``SingleCells``), so a number is as sure at every door.
 Where a function of a linear law is linear, so is the law of what comes out; otherwise it has draws.
 
-Answers of one release err together: they rest on the same noise. ``Joint`` knows two things about it.
-
-``draws``   the table as it could have come out: E(t), then one table for each replicate of the inference. Row r of one
-            answer belongs to row r of every other answer of the release, so any function of several answers, applied
-            row by row, varies as it would over releases.
-``form``    the same table as a linear function of what was measured, where it is one: variances follow exactly.
-
-Both are worked out when they are first needed. Answers of different releases do not mix unless somebody states that
-these are independent: releases about the same people may share a ledger, a refit shares all of its noise.
-
 Counts have intervals by a ``Spread``: for each cell t, below and above it the variances v- and v+, and
 
     min(x - q sqrt(v-), t)   to   max(x + q sqrt(v+), t),      q the quantile of Student's law,
 
 not above what margins allow, cut at zero and rounded outwards. Other figures have theirs from draws: with f the
-function, x the answers, t the truth of the replicates, x*r those of each replicate (``joint``),
+function, x the answers, t the truth of the replicates, x*r those of each replicate (``joint_draws``),
 
     s^2  =  mean over r of (g(f(x*r)) - g(f(t)))^2,
 
@@ -39,20 +29,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.changes import Change, Places, combined, emptied
-from crosstally.answers.linear_form import LinearForm
-from crosstally.errors import QueryError
-from crosstally.residuals.axes import placed
+from crosstally.answers.changes import Change, emptied
+from crosstally.answers.joint_draws import Joint, root_mean_square
 from crosstally.typing import Floats
-
-if TYPE_CHECKING:
-    from crosstally.answers.error_bars import ErrorBars
-
 
 _RANGES = {
     "count": (0.0, np.inf),
@@ -78,119 +62,6 @@ _ROUNDING = 1e-6
 """Ends are moved inwards by this share of their interval before they become whole, so that machines agree."""
 
 Ends = tuple[Floats, Floats]
-
-
-def _not_linear() -> None:
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class Joint:
-    """How the cells of an answer vary, alone and together with all others of the release.
-
-    ``sources`` are one release, or several that were stated to be independent. ``make_draws`` makes the stack of
-    tables, the first that of the truth of the replicates, and ``make_form`` the linear form, None where there is none.
-    ``replicates`` says that there is just one draw of each replicate. Tables that have several visit the replicates in
-    turn, so that these draws belong to theirs over and over.
-    """
-
-    sources: tuple[ErrorBars, ...]
-    make_draws: Callable[[], Floats]
-    make_form: Callable[[], LinearForm | None] = _not_linear
-    replicates: bool = False
-
-    @cached_property
-    def draws(self) -> Floats:
-        """A stack of tables: of the truth of the replicates, then of each of them."""
-        return self.make_draws()
-
-    @cached_property
-    def form(self) -> LinearForm | None:
-        """The table as a linear function of what was measured, where it is one."""
-        return self.make_form()
-
-    @cached_property
-    def noise_std_error(self) -> Floats | float:
-        """The standard error of the noise in each cell where it is linear; NaN where it is not."""
-        return math.nan if self.form is None else np.sqrt(self.form.variance)
-
-    def changed(self, change: Change) -> Joint:
-        """Of what becomes of the table."""
-        draws, form = partial(_changed_draws, self, change), partial(_changed_form, self, change)
-        return Joint(self.sources, draws, form, self.replicates)
-
-    def combined(
-        self, other: Joint, function: np.ufunc, places: Places, *, ndim: int, sign: float | None = None
-    ) -> Joint:
-        """Of a function of two answers, cell by cell; with a sign it is the first plus sign times the second."""
-        draws = partial(_combined_draws, self, other, partial(combined, function, places, ndim))
-        linear = partial(_combined_form, self, other, sign, places, ndim) if sign is not None else _not_linear
-        return Joint(_together(self, other), draws, linear, self.replicates and other.replicates)
-
-
-def side_by_side(joints: Sequence[Joint]) -> list[Floats]:
-    """The draws of several answers, row by row of the same replicates.
-
-    Where there is one draw of each replicate and other tables have several, it is repeated. Large tables have fewer
-    rows, the first of all.
-    """
-    several = [len(joint.draws) for joint in joints if not joint.replicates]
-    rows = min(several) if several else min(len(joint.draws) for joint in joints)
-    return [_repeated(joint.draws, rows) if joint.replicates else joint.draws[:rows] for joint in joints]
-
-
-def _repeated(draws: Floats, rows: int) -> Floats:
-    if rows <= len(draws):
-        return draws[:rows]
-    return np.concatenate([draws[:1], draws[1 + np.arange(rows - 1) % (len(draws) - 1)]])
-
-
-def joined(joints: Sequence[Joint]) -> list[Joint]:
-    """The same, stated to be independent where they are of different releases."""
-    sources = {source.key: source for joint in joints for source in joint.sources}
-    if len({source.digest for source in sources.values()}) < len(sources):
-        raise QueryError("answers that rest on the same measurements are not independent; use one release for both")
-    return [replace(joint, sources=tuple(sources.values())) for joint in joints]
-
-
-def root_mean_square(draws: Floats) -> Floats:
-    """The root mean square of the distance from the first of a stack of tables to the others."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
-
-
-def _together(one: Joint, other: Joint) -> tuple[ErrorBars, ...]:
-    """The releases that two answers rest on; raises where nobody said that these are independent."""
-    if one.sources == other.sources:
-        return one.sources
-    first, second = ({source.key for source in joint.sources} for joint in (one, other))
-    if not (first <= second or second <= first):
-        raise QueryError(
-            "answers of different releases must not be mixed unless these are independent; "
-            "if they are, say so: a, b = ct.analysis.independent(a, b)"
-        )
-    return one.sources if first >= second else other.sources
-
-
-# Functions rather than closures, so that an answer can be pickled
-
-
-def _changed_draws(before: Joint, change: Change) -> Floats:
-    return change(before.draws)
-
-
-def _changed_form(before: Joint, change: Change) -> LinearForm | None:
-    return None if change.form is None or before.form is None else change.form(before.form)
-
-
-def _combined_draws(one: Joint, other: Joint, function: Callable[[Floats, Floats], Floats]) -> Floats:
-    return function(*side_by_side([one, other]))
-
-
-def _combined_form(one: Joint, other: Joint, sign: float, places: Places, ndim: int) -> LinearForm | None:
-    forms = zip((one.form, other.form), places, strict=True)
-    first, second = (form and form.mapped(partial(placed, axes=axes, ndim=ndim)) for form, axes in forms)
-    return first.plus(second.scaled(sign)) if first and second else None
 
 
 class CellError(Protocol):
@@ -328,7 +199,7 @@ class Uncertainty(ABC):
         return math.nan if self.modelled or self.joint is None else self.joint.noise_std_error
 
     def _own_half_width(self, level: float) -> float | Floats:
-        return _normal(level) * self._own_error()
+        return normal_quantile(level) * self._own_error()
 
     @abstractmethod
     def _error(self) -> float | Floats:
@@ -377,7 +248,7 @@ class LinearLaw(Uncertainty):
 
     def _own_half_width(self, level: float) -> float | Floats:
         """Exact where the law of the noise is known."""
-        return _normal(level) * self._own_noise() if self.error is None else self.error.half_width(level)
+        return normal_quantile(level) * self._own_noise() if self.error is None else self.error.half_width(level)
 
     def _ends(self, values: Floats, level: float) -> Ends:
         half = self._own_half_width(level)
@@ -478,7 +349,8 @@ def _scale(draws: Floats) -> Floats:
     return np.asarray(np.partition(apart, place, axis=0)[place] / _NORMAL)
 
 
-def _normal(level: float) -> float:
+def normal_quantile(level: float) -> float:
+    """Half of an interval of this level in standard errors, if errors are normal."""
     from scipy.special import ndtri
 
     return float(ndtri((1 + level) / 2))
@@ -487,7 +359,7 @@ def _normal(level: float) -> float:
 def _student(freedom: float, level: float) -> float:
     from scipy.special import stdtrit
 
-    return _normal(level) if math.isinf(freedom) else float(stdtrit(freedom, (1 + level) / 2))
+    return normal_quantile(level) if math.isinf(freedom) else float(stdtrit(freedom, (1 + level) / 2))
 
 
 def _log(values: Floats) -> Floats:

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change, in_a_row
+from crosstally.answers.joint_draws import Joint, side_by_side
 from crosstally.answers.marginal import Marginal
-from crosstally.answers.uncertainty import Ends, Joint, drawn_ends, side_by_side
+from crosstally.answers.uncertainty import Ends, drawn_ends
 from crosstally.query.conditions import And, Condition
 from crosstally.query.question import Part, Question
 from crosstally.schema import Schema

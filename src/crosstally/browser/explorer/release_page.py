@@ -29,6 +29,7 @@ from crosstally.releases.statement import installed_versions
 from crosstally.reliability import PUBLISHED
 from crosstally.schema import Attribute, Schema
 from crosstally.synthesis.microdata import batches
+from crosstally.text_table import figure_text
 
 text = texts_of("page")
 
@@ -67,7 +68,7 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
         counted=release.schema.counted,
         numbers=f"{sum(each.values.size for each in release.measurements):,}",
         sections=sections,
-        pairs=[(names, f"{each.value:.2f}") for names, each in pairs],
+        pairs=[(names, figure_text(each.value, *map(float, each.interval()))) for names, each in pairs],
         measured_pairs=measured_pairs,
         dots=_DOTS,
         reliabilities=[(each, found[each]) for each in PUBLISHED if found[each]],
@@ -84,10 +85,7 @@ def release_page(release: Release, *, digest: str | None = None, file_name: str 
 
 
 def strongest_associations(release: Release, number: int) -> tuple[list[tuple[tuple[str, ...], Marginal]], int]:
-    """The most strongly associated measured pairs, with Cramér's V of each, and how many pairs were measured.
-
-    V is non-negative, so noise biases it upwards; this bias is subtracted, after ranking.
-    """
+    """The most strongly associated measured pairs, with Cramér's V of each, and how many pairs were measured."""
     schema = release.schema
     pairs = [names for names in combinations(schema.names, 2) if math.prod(schema.sizes(names)) <= _LARGEST_PAIR]
     pairs = [names for names, known in zip(pairs, release.estimate.covered(pairs), strict=True) if known][:_MOST_PAIRS]
