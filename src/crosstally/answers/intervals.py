@@ -12,6 +12,8 @@ that correction leaves at each order, over the whole release.
 
 The interval is x plus or minus q s, where q is the quantile of Student's t with R degrees of freedom. It is extended to
 contain E(t), which is as plausible as x, it is cut at zero, and its ends are rounded outwards, since counts are whole.
+A large measured pair has s^2 from its own cells instead (``inference.cell_errors``), with q the normal quantile. The
+error of a sum of its cells is that of the replicates, times the mean s^2 of the cells over what replicates say of them.
 
 Of an unmeasured table q is the answer, the maximum entropy table with the covered margins or the one nearest to a
 ``reference``. The noise part is as above, with the answer computed again for each replicate; a reference stays. For the
@@ -80,14 +82,25 @@ class Covered:
 
     def spread(self, change: Change | None) -> Spread:
         """Of the cells, or of sums of them; where nothing is added up the count is zero for certain."""
+        own = self._own_squares()
+        if own is not None and change is None:
+            return Spread(None, own, own, math.inf)
         stack = self.draws()
+        squares = squares_shared(stack, self.expected())
         if change is None:
-            squares = squares_shared(stack, self.expected())
             return Spread(stack[0], squares, squares, len(stack) - 1)
+        # sums of cells err as replicates say, by as much more as the cells that are added up do
+        beyond = 1.0 if own is None else np.divide(*change(np.stack([own, np.maximum(squares, LEAST)])))
         stack = change(stack)
-        squares = squares_shared(stack)
+        squares = squares_shared(stack) * beyond
         inside = (change.table(np.ones(self.shape)) > 0).astype(np.float64)
         return Spread(stack[0], squares, squares, len(stack) - 1, inside=inside)
+
+    def _own_squares(self) -> Floats | None:
+        """The mean squared errors that a large pair learned from its own cells; None of other tables."""
+        ordered = self.estimate.schema.ordered(self.names)
+        found = self.bootstrap().squares.get(ordered)
+        return found if found is None or ordered == self.names else found.T
 
     def expected(self) -> float:
         """The variance to expect of a cell."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -212,7 +212,8 @@ class Bootstrap:
     Both are coefficients in the places of the estimate; ``deviations`` has a row for each replicate. ``stretches`` says
     by what the deviations of each order were multiplied, and ``left`` how large their mean square is after that, in
     units of the variances of least squares. ``linear`` are the combined coefficients of the release itself, ``views``
-    the attributes of its measurements, and ``seed`` is for further draws.
+    the attributes of its measurements, and ``seed`` is for further draws. ``squares`` are the mean squared errors of
+    cells of large measured pairs, where replicates around a smooth truth say too little (``cell_errors``).
     """
 
     truth: Floats
@@ -223,6 +224,7 @@ class Bootstrap:
     linear: Floats
     views: tuple[tuple[str, ...], ...]
     seed: int
+    squares: Mapping[tuple[str, ...], Floats]
 
     def at(self, places: NDArray[np.intp]) -> Floats:
         """Coefficients at some places: the truth first, then those of each replicate."""
@@ -261,7 +263,16 @@ def bootstrapped(inference: Inference, *, number: int | None = None) -> Bootstra
     left = own * stretches**2 / np.maximum(np.bincount(orders), 1)
     views = tuple(sorted({m.query.attributes for m in inference.measurements}))
     seed = seed_of(linear.schema, inference.measurements) + 2 * _STREAM
-    return Bootstrap(truth, deviations, stretches, left, linear=linear.coefficients, views=views, seed=seed)
+    return Bootstrap(
+        truth,
+        deviations,
+        stretches,
+        left,
+        linear=linear.coefficients,
+        views=views,
+        seed=seed,
+        squares=inference.squared_errors(),
+    )
 
 
 def _beyond(risks: Floats, own: Floats, orders: NDArray[np.int64]) -> Floats:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.checks import is_whole
 from crosstally.errors import QueryError, did_you_mean
+from crosstally.inference.cell_errors import squared_errors
 from crosstally.inference.joint_correction import (
     CORRECTIONS,
     Correction,
@@ -33,6 +34,7 @@ from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combining import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 SHRUNK = "shrunk"
 JOINT = "joint"
@@ -129,6 +131,10 @@ class Inference:
     def smooth(self) -> NDArray[np.float64]:
         """The smoothed estimate that stands for the truth of replicates (``shrink.smoothed``)."""
         return smoothed(self.linear, self.views, self.estimate.coefficients)
+
+    def squared_errors(self) -> dict[tuple[str, ...], Floats]:
+        """The mean squared errors of cells of large measured pairs (``cell_errors``); only shrinkage has them."""
+        return squared_errors(self) if self.estimate.corrected == SHRUNK else {}
 
 
 def infer(

@@ -57,7 +57,7 @@ a shape, cells), likelihoods (cells, components), weights (strata, components).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,28 +114,52 @@ def mixture_of(noisy: Sequence[Floats], guesses: Sequence[Floats], variances: Se
     Returns:
         An array (strata, components); each row has the sum 1.
     """
-    from crosstally.kernels.shrinkage import component_likelihoods, mixture_weights
+    from crosstally.kernels.shrinkage import component_likelihoods
 
-    # All cells of all views in three vectors; a stratum of -1 is left out
+    # All cells of all views in three vectors
     y = np.concatenate([each.ravel() for each in noisy])
     q = np.concatenate([each.ravel() for each in guesses])
     s = np.concatenate([np.repeat(each, cells.shape[1]) for each, cells in zip(variances, noisy, strict=True)])
-    strata = np.where(q > _LEAST_GUESS, np.searchsorted(EDGES, q), -1)
+
+    def likelihoods(some: NDArray[np.intp]) -> Floats:
+        out = np.empty((len(some), COMPONENTS.shape[1]))
+        component_likelihoods(y[some], q[some], s[some], COMPONENTS, out)
+        return out
+
+    return learned_mixture(np.where(q > _LEAST_GUESS, strata_of(q), -1), likelihoods)
+
+
+def strata_of(guesses: Floats) -> NDArray[np.intp]:
+    """For each guess the stratum whose weights it has."""
+    return np.searchsorted(EDGES, guesses)
+
+
+def component_variances(means: Floats) -> Floats:
+    """w_k of components with some means, the components last."""
+    return np.asarray(np.minimum(means, (_STEP_WIDTH * means) ** 2) + (COMPONENTS[1] * means) ** 2)
+
+
+def learned_mixture(strata: NDArray[np.intp], likelihoods: Callable[[NDArray[np.intp]], Floats]) -> Floats:
+    """The weights of the components for each stratum (strata, components).
+
+    ``likelihoods`` gives those of some cells under each component, each cell up to a factor; cells of the stratum -1
+    are left out.
+    """
+    from crosstally.kernels.shrinkage import mixture_weights
+
     seen = {}
     for stratum in range(len(EDGES) + 1):
         cells = np.flatnonzero(strata == stratum)
         if len(cells):
             # Every cell read stands for as many as were left out, so that the prior counts as it would beside all
             some = cells[:: math.ceil(len(cells) / _MOST_CELLS)]
-            likelihoods = np.empty((len(some), COMPONENTS.shape[1]))
-            component_likelihoods(y[some], q[some], s[some], COMPONENTS, likelihoods)
-            seen[stratum] = likelihoods, len(cells) / len(some)
+            seen[stratum] = np.ascontiguousarray(likelihoods(some)), len(cells) / len(some)
     # In turns: the weights of each stratum given the common ones, and the common ones as their mean
     weights = np.tile(_PRIOR, (len(EDGES) + 1, 1))
     common = _PRIOR
     for _ in range(_ROUNDS):
-        for stratum, (likelihoods, stands_for) in seen.items():
-            mixture_weights(likelihoods, _POOLED_CELLS * common, stands_for, _STEPS, weights[stratum])
+        for stratum, (likely, stands_for) in seen.items():
+            mixture_weights(likely, _POOLED_CELLS * common, stands_for, _STEPS, weights[stratum])
         common = (sum((weights[stratum] for stratum in seen), start=_PRIOR.copy())) / (len(seen) + 1)
     # Strata without cells have the common weights: a replicate may have cells there
     for stratum in set(range(len(weights))) - set(seen):
