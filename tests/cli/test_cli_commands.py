@@ -209,7 +209,8 @@ def test_several_files_and_globs_need_names(folder: Path) -> None:
     several = ("release", folder / "people.csv", folder / "more.csv", "--schema", folder / "people.schema.json", *EXACT)
     assert run(*several).err == "crosstally: several files have no one name to go by: say -o FILE\n"
     assert run(*several, "-o", folder / "r.parquet").err == (
-        "crosstally: several files have no one name to go by: say --ledger FILE, or to open an account --new-ledger FILE\n"
+        "crosstally: several files have no one name to go by: "
+        "say --ledger FILE, or to open an account --new-ledger FILE\n"
     )
     ran_well("ledger", "create", folder / "l.ledger", "--schema", folder / "people.schema.json", "--epsilon", "100")
     ran_well(*several, "-o", folder / "r.parquet", "--ledger", folder / "l.ledger")

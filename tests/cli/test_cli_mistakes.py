@@ -103,7 +103,7 @@ MISTAKES = {
         "at most 5,000,000 cells can be measured at once, got 6,000,000",
     ),
     "a release of too many cells": (
-        "release people.csv --schema long.json --epsilon 1 --strategy direct --ways 2 -o n.parquet --new-ledger n.ledger",
+        "release people.csv --schema long.json --epsilon 1 --strategy direct --ways 2 -o n.p --new-ledger n.ledger",
         "at most 5,000,000 cells can be measured at once, got 6,000,000",
     ),
     "a draft plan": ("release people.csv --plan draft-plan.json -o n.parquet", "is a draft"),

@@ -1,4 +1,4 @@
-"""One account for the same people: several schemas, other units, other neighbours; what is charged, and what it covers."""
+"""One account for the same people: several schemas, other units and neighbours, and what is charged for them."""
 
 import itertools
 import json

@@ -110,7 +110,7 @@ class Statement:
             "protects": "one row" if self.unit is None else self._unit_words()[0],
             "number of rows": "protected" if self.rows is None else f"{self.rows:,}, public",
             "strategy": self.strategy,
-            **({} if self.entry is None else {"paid by": self.paid}),
+            **({} if self.paid is None else {"paid by": self.paid}),
         }
         return html_facts("Privacy", facts)
 
