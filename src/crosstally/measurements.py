@@ -25,6 +25,9 @@ from crosstally.schema import PublicCounts, Schema
 PUBLIC = "public"
 """The origin of counts that were not measured: the steward asserted them as public."""
 
+UNRECORDED = "unrecorded-"
+"""How the names of ledgers begin that exist in memory alone; the origin of a measurement has the name of its ledger."""
+
 _LEAST_ERROR = 0.01
 """The standard error of exact public counts: far below any noise, and above rounding errors."""
 

@@ -53,7 +53,11 @@ def test_bins_are_bought_recorded_and_stated(people: Path) -> None:
         f"({measured[0].origin})."
     )
     assert words in ran_well("plan", file, "--epsilon", "1", "--ways", "1").out
-    assert words in ran_well("release", people / "people.csv", "--schema", file, "--epsilon", "1", "--ways", "1").err
+    asked = ("release", people / "people.csv", "--schema", file, "--epsilon", "1", "--ways", "1")
+    assert "the cap of ε = 200 would be exceeded" in run(*asked).err  # the account that sold the bins pays
+    ran_well("ledger", "raise", ledger, "--epsilon", "201", "--by", "the steward", "--why", "the release itself")
+    assert words in ran_well(*asked).err
+    assert ct.Ledger.open(ledger).spent == 201
     release = ct.open_release(people / "people.release.parquet")
     assert words in release.statement.plain(release.schema)
 

@@ -171,12 +171,12 @@ def test_a_linked_source_has_the_ledger_of_its_target(folder: Path) -> None:
     assert ran.code == 2
     assert "the cap of ε = 40 would be exceeded" in ran.err
     assert [path.name for path in (folder / "links").iterdir()] == ["friends.csv"]
-    old = folder / "more" / "friends.ledger"  # as 0.1.0 would have made it: two ledgers, and only the user knows
+    old = folder / "more" / "friends.ledger"  # two ledgers, and only the user knows
     ran_well("ledger", "create", old, "--schema", folder / "people.schema.json", "--epsilon", "100")
     ran = run("release", folder / "more" / "friends.csv", *asked)
     assert ran.err == (
-        f"crosstally: '{folder / 'more' / 'friends.csv'}' is a link and has the ledger of its target, "
-        f"'{folder / 'people.ledger'}', but '{old}' lies beside the link: say which with --ledger\n"
+        f"crosstally: beside the source lie ledgers that are about this schema, and one account must pay: '{old}', "
+        f"'{folder / 'people.ledger'}'; say which with --ledger, or open another account with --new-ledger FILE\n"
     )
     ran_well("release", folder / "more" / "friends.csv", *asked, "--ledger", old)
     assert Ledger.open(folder / "people.ledger").spent == 40
@@ -209,7 +209,8 @@ def test_several_files_and_globs_need_names(folder: Path) -> None:
     several = ("release", folder / "people.csv", folder / "more.csv", "--schema", folder / "people.schema.json", *EXACT)
     assert run(*several).err == "crosstally: several files have no one name to go by: say -o FILE\n"
     assert run(*several, "-o", folder / "r.parquet").err == (
-        "crosstally: several files have no one name to go by: say --ledger FILE\n"
+        "crosstally: several files have no one name to go by: "
+        "say --ledger FILE, or to open an account --new-ledger FILE\n"
     )
     ran_well("ledger", "create", folder / "l.ledger", "--schema", folder / "people.schema.json", "--epsilon", "100")
     ran_well(*several, "-o", folder / "r.parquet", "--ledger", folder / "l.ledger")
@@ -247,7 +248,9 @@ def test_rho_and_delta_and_replace(folder: Path) -> None:
     ran = ran_well(*common, "--rho", "0.5", "--ledger", _ledger(folder, "--rho", "2"), "-o", folder / "rho.parquet")
     assert json.loads(ran.out)["remaining"] == "1.5"
     ran = ran_well(
-        *common, "--epsilon", "1", "--delta", "1e-6", "--neighbours", "replace", "-o", folder / "delta.parquet"
+        *common,
+        *("--epsilon", "1", "--delta", "1e-6", "--neighbours", "replace"),
+        *("-o", folder / "delta.parquet", "--new-ledger", folder / "new.ledger"),
     )
     assert json.loads(ran.out)["statement"]["budget"] == {"epsilon": "1", "delta": "1e-06"}
     assert json.loads(ran.out)["statement"]["neighbours"] == "replace"

@@ -84,7 +84,10 @@ MISTAKES = {
         "synth people.release.parquet --rows 0 -o n.csv",
         "rows must be a whole number of at least 1, got 0",
     ),
-    "a schema for another table": ("release other.csv --schema wrong.json --epsilon 0.1", "shoes"),
+    "a schema for another table": (
+        "release other.csv --schema wrong.json --epsilon 0.1 --new-ledger n.ledger",
+        "shoes",
+    ),
     "a draft schema": ("release people.csv --schema draft.json --epsilon 0.1 -o n.parquet", "is a draft"),
     "a plan to be saved of a draft": ("plan draft.json --epsilon 0.1 --ways 1 -o n.json", "is a draft"),
     "an error to aim at that no plan says": (
@@ -100,7 +103,7 @@ MISTAKES = {
         "at most 5,000,000 cells can be measured at once, got 6,000,000",
     ),
     "a release of too many cells": (
-        "release people.csv --schema long.json --epsilon 1 --strategy direct --ways 2 -o n.parquet",
+        "release people.csv --schema long.json --epsilon 1 --strategy direct --ways 2 -o n.p --new-ledger n.ledger",
         "at most 5,000,000 cells can be measured at once, got 6,000,000",
     ),
     "a draft plan": ("release people.csv --plan draft-plan.json -o n.parquet", "is a draft"),
@@ -108,7 +111,7 @@ MISTAKES = {
         "release empty.csv --schema people.schema.json --epsilon 0.1",
         "it is empty, without even a header",
     ),
-    "a value outside the labels": ("release bad.csv --schema sexe.json --epsilon 0.1", "sexe"),
+    "a value outside the labels": ("release bad.csv --schema sexe.json --epsilon 0.1 --new-ledger n.ledger", "sexe"),
     "a missing release": ("table nobody.parquet sexe", "nobody.parquet"),
     "a release cut short": ("table cut.parquet sexe", "cut.parquet"),
     "a release cut short, inspected": ("inspect cut.parquet", "cut.parquet"),

@@ -28,7 +28,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ledger_show_verify_export(released: Path, tmp_path: Path) -> None:
     ledger = released / "people.ledger"
     shown = ran_well("ledger", "show", ledger).out
-    assert "spent        ε = 40\nremains      ε = 0\n" in shown
+    assert "spent        ε = 40\nremains      ε = 0  ░░░" in shown
     assert "first   direct-uniform   delivered   ε = 40\n" in shown
     found = json.loads(ran_well("ledger", "show", ledger, "--json").out)
     assert (found["spent"], found["remaining"], found["entries"][0]["key"]) == ("40", "0", "first")

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import resource
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,7 +33,10 @@ OUTPUTS: dict[tuple[str, str], Callable[[Path], list[object]]] = {
     ("schema draft", "--output"): lambda at: [at / "p.csv"],
     ("plan", "--output"): lambda at: [at / "s.json", "--epsilon", "1"],
     ("part", "--output"): lambda at: [at / "p.csv", "--plan", at / "plan.json", "--share", "1/2"],
-    ("release", "--output"): lambda at: [at / "p.csv", "--schema", at / "s.json", "--epsilon", "1"],
+    ("release", "--output"): lambda at: [
+        *(at / "p.csv", "--schema", at / "s.json", "--epsilon", "1"),
+        *("--new-ledger", at / f"{secrets.token_hex(4)}.ledger"),
+    ],
     ("ledger export", "--output"): lambda at: [at / "people.ledger", "paid"],
     ("collect plan", "--output"): lambda at: [at / "s.json", "--epsilon", "1", "--people", "10000", "--ways", "1"],
     ("collect tokens", "--output"): lambda at: [at / "tokens.json", "--number", "3"],

@@ -33,7 +33,7 @@ REFUSED = (
     "--epsilon 1e-9 --delta 1e-300",
     "--epsilon 1 --rows 9223372036854775808",
     "--epsilon 1 --ledger other.ledger",
-    "--epsilon 1 --ledger replace.ledger",
+    "--epsilon 1.5 --ledger replace.ledger",
     "--epsilon 1 --delta 1e-9 --ways 1 --ledger pure.ledger",
     "--rho 1 --ledger pure.ledger",
     "--epsilon 2.5 --ledger pure.ledger",
@@ -53,7 +53,8 @@ TAKEN = (
 
 def filled(folder: Path) -> Path:
     """A folder with people, schemas, and ledgers that nothing was spent from."""
-    write_people(folder / "people.csv")
+    (folder / "rows").mkdir()
+    write_people(folder / "rows" / "people.csv")
     write_schema(folder / "people.json")
     write_schema(folder / "draft.json", draft=True)
     (folder / "wrong.json").write_text(json.dumps({"tables": "sexe"}), encoding="utf-8")
@@ -79,12 +80,12 @@ def test_both_refuse_with_the_same_words(options: str, folder: Path, monkeypatch
     given = shlex.split(options)
     planned, released = (
         run("plan", "people.json", *given),
-        run("release", "people.csv", "--schema", "people.json", *given),
+        run("release", "rows/people.csv", "--schema", "people.json", *given),
     )
     assert planned.code == released.code == 2
     assert planned.err.replace("crosstally plan --help", "crosstally release --help") == released.err
-    assert not (folder / "people.release.parquet").exists()
-    assert not (folder / "people.ledger").exists()
+    assert not (folder / "rows" / "people.release.parquet").exists()
+    assert not (folder / "rows" / "people.ledger").exists()
     assert all(not ct.Ledger.open(path).entries() for path in folder.glob("*.ledger"))
 
 
@@ -94,7 +95,7 @@ def test_what_plan_takes_release_takes(options: str, tmp_path: Path, monkeypatch
     given = shlex.split(options)
     said = ran_well("plan", "people.json", *given).err
     assert f"{shlex.join(given[-2:])}\n" in said  # the last option stands last in what comes next
-    ran_well("release", "people.csv", "--schema", "people.json", *given)
+    ran_well("release", "rows/people.csv", "--schema", "people.json", *given)
 
 
 def test_a_draft_is_planned_to_be_looked_at_and_never_approved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +103,6 @@ def test_a_draft_is_planned_to_be_looked_at_and_never_approved(folder: Path, mon
     said = ran_well("plan", "draft.json", "--epsilon", "1", "--ways", "1").err
     assert said == "The schema is a draft: review it and remove its draft mark before a release.\n"
     planned = run("plan", "draft.json", "--epsilon", "1", "--ways", "1", "-o", "draft.plan.json")
-    released = run("release", "people.csv", "--schema", "draft.json", "--epsilon", "1", "--ways", "1")
+    released = run("release", "rows/people.csv", "--schema", "draft.json", "--epsilon", "1", "--ways", "1")
     assert planned.code == released.code == 2
     assert planned.err == released.err

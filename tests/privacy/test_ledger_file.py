@@ -15,6 +15,7 @@ from crosstally.budget import Budget, NoiseKind
 from crosstally.errors import LedgerError
 from crosstally.privacy import ledger_file
 from crosstally.privacy.ledger import Ledger
+from crosstally.privacy.ledger_records import LedgerHeader
 from ledgers import EPSILON, NOISY, SCHEMA, TENTH, ledger_in, plan_of, spend
 
 # Its file
@@ -239,7 +240,7 @@ def test_a_changed_byte_anywhere_is_found_or_changes_nothing(tmp_path: Path, ste
 def test_a_charge_for_another_plan_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = ledger_in(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "price", lambda *_: Fraction(1, 1000))
+        patched.setattr(LedgerHeader, "price", lambda *_: Fraction(1, 1000))
         ledger.charge(TENTH, "cheap")
     with pytest.raises(LedgerError, match="entry 1 was charged for another plan"):
         ledger.verify()

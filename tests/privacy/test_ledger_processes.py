@@ -128,7 +128,7 @@ def test_processes_never_spend_more_than_the_cap_on_record_while_it_is_raised(
     cap, spent = Fraction("0.05"), Fraction(0)
     with sqlite3.connect(tmp_path / "people.ledger") as connection:
         for kind, cost, request in connection.execute("SELECT kind, cost, request FROM events ORDER BY number"):
-            cap = Fraction(json.loads(request)["epsilon"]) if kind == "raised" else cap
+            cap = Fraction(json.loads(request)["cap"]["epsilon"]) if kind == "raised" else cap
             spent += Fraction(cost) if kind == "charged" else 0
             assert spent <= cap
     connection.close()

@@ -228,8 +228,8 @@ def test_nothing_is_charged_when_the_plan_costs_more_than_it_says() -> None:
 def test_nothing_is_charged_when_the_ledger_is_about_something_else() -> None:
     plan = plan_of(Cells(("sex",)))
     assert "another schema" in refused(plan, tables_of(plan), ledger_of(schema=SCHEMA.subset("age", "sex")))
-    replaced = Ledger.in_memory(schema=SCHEMA, budget=Budget(epsilon=1), neighbours=Neighbours.REPLACE)
-    assert "protects replace neighbours, the plan add-remove" in refused(plan, tables_of(plan), replaced)
+    replaced = replace(plan, neighbours=Neighbours.REPLACE, budget=Budget(epsilon=1))
+    assert "protects add-remove neighbours, the plan replace" in refused(replaced, tables_of(plan), ledger_of())
     rho = plan_of(Cells(("sex",)), budget=Budget(rho="0.1"))
     assert "counts pure epsilon and cannot pay ρ = 0.1" in refused(rho, tables_of(rho), ledger_of())
 

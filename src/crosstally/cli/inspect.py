@@ -126,7 +126,7 @@ def _show(release: ct.Release, paid: dict[str, Any] | None) -> None:
     screen.print("\nprivacy", style="bold")
     for sentence in statement.plain(release.schema):
         screen.say(sentence)
-    if statement.entry is not None:
+    if statement.entry is not None and statement.paid == statement.entry:
         screen.say(f"Paid by {statement.entry}.", style="dim")
     for origin in foreign_origins(statement, release.measurements):
         screen.say(f"Beside what this promise covers it uses answers of {origin}, whose promise is their own.")

@@ -30,7 +30,7 @@ def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
     must promise no less than all of them together cost.
     """
     statement = release.statement
-    if (release.schema.identity(), statement.neighbours) != (ledger.schema.identity(), ledger.neighbours):
+    if not ledger.holds(release.schema):
         raise CheckFailedError("the ledger is about other attributes, cells, units or neighbours than the release")
     bought = [each for each in release.bought if each.noise is not None]
     origins = list(dict.fromkeys([*(each.origin for each in bought), *(each.origin for each in release.choices)]))
@@ -40,6 +40,12 @@ def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
     if statement.plan is not None and statement.plan != entries[origins.index(statement.entry)].request:
         raise CheckFailedError(f"the plan of the release is not the one that {statement.entry} was charged for")
     for origin, entry in zip(origins, entries, strict=True):
+        paid = ledger.plan(entry.key)
+        if paid is None or (paid.schema.identity(), paid.neighbours) != (
+            release.schema.identity(),
+            statement.neighbours,
+        ):
+            raise CheckFailedError(f"{origin} is about other attributes, cells, units or neighbours than the release")
         kept = ledger.measurements(entry.key)
         stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if not m.query.is_choice]
         shown = [(m.query, m.noise, np.asarray(m.values, np.int64).tobytes()) for m in bought if m.origin == origin]
@@ -70,21 +76,23 @@ def _told(chosen: Chosen) -> tuple[object, ...]:
 
 
 def _checked_cost(release: ct.Release, ledger: ct.Ledger, entries: dict[str, Entry]) -> Fraction:
+    try:
+        promised = ledger.price(release.statement.budget)
+    except CrosstallyError as error:
+        raise CheckFailedError(f"the statement's budget is not of this ledger: {error}") from None
+    plan = ledger.plan(next(iter(entries.values())).key)
+    multiple = ledger.price(release.statement.budget, plan) / promised  # of people who may be several of its units
     costs = costs_of_entries(
         release.schema,
-        ledger.neighbours,
+        release.statement.neighbours,
         release.bought,
         release.choices,
         pure=ledger.currency == "epsilon",
     )
     for origin, entry in entries.items():
-        if costs[origin] > entry.cost:
+        if multiple * costs[origin] > entry.cost:
             raise CheckFailedError(f"the numbers of {origin} cost more than it was charged")
     charged = sum((entry.cost for entry in entries.values()), Fraction(0))
-    try:
-        promised = ledger.price(release.statement.budget)
-    except CrosstallyError as error:
-        raise CheckFailedError(f"the statement's budget is not of this ledger: {error}") from None
-    if charged > promised:
+    if charged > multiple * promised:
         raise CheckFailedError("the ledger charged more for the release than its statement says")
     return charged

@@ -61,7 +61,12 @@ class ReleaseOptions:
     ] = None
     ledger: Annotated[
         Path | None,
-        option("FILE", "The ledger that pays; it must exist. By default SOURCE.ledger, created if need be."),
+        option(
+            "FILE", "The ledger that pays; it must exist. By default the one beside SOURCE that is about its schema."
+        ),
+    ] = None
+    new_ledger: Annotated[
+        Path | None, option("FILE", "Open a new account on purpose, in this file, with this budget as its cap.")
     ] = None
     key: Annotated[
         str | None, option("TEXT", "A name for this spend. Repeating a name repeats the numbers and costs nothing.")
@@ -107,15 +112,17 @@ def release(
     check_output(target, force=force)
     if files.plan is not None:
         approved = _approved(files.plan, _fixed_by_plan(spend, neighbours, wanted))
+        account, created = _account(paths, files, approved.schema)
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
         proposal = wanted.proposal(read, spend.budget(), neighbours, rows)
+        account, created = _account(paths, files, read)
         with progress("planning", quiet=silent):
-            currency = _currency(files.ledger, paths)
+            currency = None if created else ct.Ledger.open(account).currency
             approved = compare(read, proposal, strategies=wanted.strategies(), currency=currency).chosen
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
-    with _paying(approved, paths, files.ledger) as (ledger, created):
+    with _paying(approved, account, created=created) as ledger:
         measure = partial(run, schema=read, rows=rows, ledger=ledger, key=key, work_dir=files.work_dir)
 
         def measured(reading: Reading) -> ct.Release:
@@ -145,8 +152,8 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
         raise PlanError("parts are counted for one plan: say it with --plan FILE")
     if files.schema is not None or reading.to_dict():
         raise SourceError("parts were read when they were counted: leave out --schema and how the source is written")
-    if files.ledger is None or files.output is None:
-        missing = "--ledger" if files.ledger is None else "-o"
+    if not (files.ledger or files.new_ledger) or files.output is None:
+        missing = "-o" if files.output is None else "--ledger"
         raise CrosstallyError(f"parts have no name to go by: say {missing} FILE")
     return Parts(files.parts)
 
@@ -174,10 +181,42 @@ def _load_schema(path: Path) -> Schema:
 # The ledger
 
 
-def _currency(given: Path | None, source: list[str]) -> str | None:
-    """The currency of the ledger that will pay; None if it is new."""
-    path = given or _default_ledger(source)
-    return ct.Ledger.open(path).currency if given or path.exists() else None
+def _account(source: list[str], files: ReleaseOptions, schema: Schema) -> tuple[Path, bool]:
+    """The ledger that pays, and whether it is to be opened.
+
+    A named ledger must exist: a misspelt name would open a second account of the same people. Without a name it is the
+    one beside the source that is about this schema; a new one is opened only on purpose, or where there is none at all.
+    """
+    if files.ledger is not None and files.new_ledger is not None:
+        raise LedgerError("a release is paid by one ledger: leave out --ledger or --new-ledger")
+    if named := files.ledger or files.new_ledger:
+        return named, files.ledger is None
+    path = _beside(source, ".ledger", "--ledger FILE, or to open an account --new-ledger")
+    known = _ledgers_beside(Path(source[0]))
+    own = [each for each in known if _is_about(each, schema)]
+    if len(own) == 1:
+        return own[0], False
+    if own or known:
+        many = "are about this schema, and one account must pay" if own else "are about other schemas"
+        names = ", ".join(repr(str(each)) for each in (own or known)[:3])
+        raise LedgerError(
+            f"beside the source lie ledgers that {many}: {names}; say which with --ledger, or open another account "
+            f"with --new-ledger FILE"
+        )
+    return path, True
+
+
+def _ledgers_beside(source: Path) -> list[Path]:
+    """The ledgers in the folder of a source, and of the file that it is a link to; each once."""
+    found = {each.resolve(): each for one in (source, source.resolve()) for each in sorted(one.parent.glob("*.ledger"))}
+    return list(found.values())
+
+
+def _is_about(path: Path, schema: Schema) -> bool:
+    try:
+        return ct.Ledger.open(path, read_only=True).holds(schema)
+    except LedgerError:  # no ledger, or one that cannot be read: it does not pay, and none is opened beside it
+        return False
 
 
 def _standing(ledger: ct.Ledger, key: str) -> tuple[Fraction, Fraction, Budget]:
@@ -190,13 +229,8 @@ def _standing(ledger: ct.Ledger, key: str) -> tuple[Fraction, Fraction, Budget]:
 
 
 @contextlib.contextmanager
-def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[tuple[ct.Ledger, bool]]:
-    """The given ledger, or the one beside the source, and whether it is new; a new one is removed if nothing was spent.
-
-    A named ledger must exist: a misspelt name would create a second cap for the same people.
-    """
-    path = given or _default_ledger(source)
-    created = given is None and not path.exists()
+def _paying(plan: ct.Plan, path: Path, *, created: bool) -> Iterator[ct.Ledger]:
+    """The ledger that pays; a new one is removed if nothing was spent."""
     if created:
         check_output(path, force=False)
         ledger = ct.Ledger.create(
@@ -205,24 +239,10 @@ def _paying(plan: ct.Plan, source: list[str], given: Path | None) -> Iterator[tu
     else:
         ledger = ct.Ledger.open(path, before_charge=before_charge)
     try:
-        yield ledger, created
+        yield ledger
     finally:
         if created:
             ledger.remove_unused()
-
-
-def _default_ledger(source: list[str]) -> Path:
-    """The ledger beside the source. A link uses the ledger of its target, since the people are the same."""
-    beside = _beside(source, ".ledger", "--ledger")
-    if not Path(source[0]).is_symlink():
-        return beside
-    path = _beside([str(Path(source[0]).resolve())], ".ledger", "--ledger")
-    if beside.exists() and not (path.exists() and path.samefile(beside)):
-        raise LedgerError(
-            f"{source[0]!r} is a link and has the ledger of its target, {str(path)!r}, but {str(beside)!r} lies beside "
-            "the link: say which with --ledger"
-        )
-    return path
 
 
 def _beside(source: list[str], ending: str, option: str) -> Path:

@@ -54,7 +54,7 @@ def open_notebook(ledger: Ledger | str | Path, *, rows: int | None = None, schem
     Args:
         ledger: The ledger or its file.
         rows: The number of rows, only if that is public; it is then taken as exact.
-        schema: The ledger's schema with the steward's reading, where that is needed to read rows.
+        schema: Which of the ledger's schemas, where it has several; with the steward's reading, to read rows by it.
     """
     if rows is not None and not is_whole(rows, 0):
         raise QueryError(f"rows must be a whole number of at least 0, got {rows!r}")
@@ -67,8 +67,10 @@ class Notebook:
     def __init__(self, ledger: Ledger, *, rows: int | None = None, schema: Schema | None = None) -> None:
         if schema is not None:
             check_schema(schema)
-            if schema.identity() != ledger.schema.identity():
+            if not ledger.holds(schema):
                 raise QueryError("the schema given must have the attributes, cells and unit that the ledger is about")
+        elif len(ledger.schemas) > 1:
+            raise QueryError("the ledger is about several tables of these people: say which, by its schema")
         self.ledger = ledger
         self.rows = rows
         self._reads_by = ledger.schema if schema is None else schema
@@ -135,7 +137,7 @@ class Notebook:
         if widest > MOST_ASKED_TOGETHER:  # refused before anything is spent
             raise QueryError(f"a question must be over at most {MOST_ASKED_TOGETHER} attributes, got {widest}")
         budget = Budget(epsilon=epsilon, rho=rho)
-        plan = _plan(queries, self.ledger, budget)
+        plan = _plan(queries, self.schema, self.ledger, budget)
         key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key
         try:
             measured = _measured(source, plan, self._reads_by, self.ledger, key=key, reading=reading, progress=progress)
@@ -252,7 +254,7 @@ class Notebook:
 
     def _measurements(self) -> tuple[Measurement, ...]:
         """All measurements of this ledger, and foreign answers."""
-        return (*self.ledger.measurements(), *self._foreign)
+        return (*self.ledger.measurements(schema=self._reads_by), *self._foreign)
 
     # Free
 
@@ -356,7 +358,7 @@ class Notebook:
             return Price(known, None)
         before = math.inf if known is None else known.std_error**2
         wanted = error**2 if math.isinf(before) else before * error**2 / (before - error**2)
-        return Price(known, _budget_for(query, self.ledger, wanted))
+        return Price(known, _budget_for(query, self.schema, self.ledger, wanted))
 
 
 def _queries(history: History) -> list[Linear]:
@@ -390,13 +392,13 @@ def _counted(schema: Schema) -> Schema:
     )
 
 
-def _plan(queries: Sequence[Linear], ledger: Ledger, budget: Budget) -> Plan:
+def _plan(queries: Sequence[Linear], schema: Schema, ledger: Ledger, budget: Budget) -> Plan:
     """The plan of a batch of questions: the noise is for rows that may be left out, hence never too little."""
     if budget.pure != (ledger.currency == "epsilon"):
         raise BudgetError(f"this ledger counts {ledger.currency}: give {ledger.currency}")
-    requests = requests_with_shares(queries, [1.0] * len(queries), _counted(ledger.schema), budget, ledger.neighbours)
+    requests = requests_with_shares(queries, [1.0] * len(queries), _counted(schema), budget, ledger.neighbours)
     return Plan(
-        ledger.schema,
+        schema,
         requests,
         strategy=ASKED,
         workload=Workload(((),)),
@@ -436,7 +438,7 @@ def _measured(
     return measure_counted(exact, plan, ledger=ledger, key=key)
 
 
-def _budget_for(query: Linear, ledger: Ledger, variance: float) -> Budget:
+def _budget_for(query: Linear, schema: Schema, ledger: Ledger, variance: float) -> Budget:
     """The least budget whose noise has at most this variance, to a part in a thousand."""
     pure = ledger.currency == "epsilon"
     kind = NoiseKind.LAPLACE if pure else NoiseKind.GAUSSIAN
@@ -444,6 +446,6 @@ def _budget_for(query: Linear, ledger: Ledger, variance: float) -> Budget:
     while high / low > 1 + 1e-4:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if Noise(kind, middle).variance <= variance else (low, middle)
-    cost = Noise(kind, low).cost(query.sensitivity(_counted(ledger.schema), ledger.neighbours))
+    cost = Noise(kind, low).cost(query.sensitivity(_counted(schema), ledger.neighbours))
     rounded = Fraction(f"{float(cost) * (1 + 1e-4):.4g}") or Fraction(1, 10**9)
     return Budget(epsilon=rounded) if pure else Budget(rho=rounded)

@@ -1,4 +1,7 @@
-"""The ledger: the total privacy budget of a table, what was spent, and the measurements it paid for.
+"""The ledger: an account of some people, with the total privacy budget, what was spent, and what it paid for.
+
+Its neighbours are one person with all their rows in every source: spends on several schemas add up. A schema has the
+account's unit, or somebody asserted how many of its rows or units one person may be; then it is charged so many times.
 
 Accounting is exact: amounts are fractions, and the spent budget is the sum of all charges ever made. A charge is never
 refunded. Its measurements are stored before they are returned; they can be read again but are never drawn again.
@@ -25,19 +28,26 @@ from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, check_plan
 from crosstally.privacy.ledger_file import Event, Store, append, canonical, digest, events, head, read_header
 from crosstally.privacy.ledger_records import (
+    ADMITTED,
     RAISED,
+    Admitted,
     Entry,
     RaisedCap,
     State,
+    admission,
+    admitted,
+    bought_from,
     by_entry,
     cap_of,
     check_anchor,
     check_key,
     check_price,
+    check_words,
     entries_of,
     header_text,
     is_known,
     measured,
+    place_of,
     plan_of,
     raised_caps,
     read_header_text,
@@ -71,10 +81,11 @@ class Ledger:
         schema: Schema,
         budget: Budget,
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+        people: str = "",
         before_charge: Callable[[], None] | None = None,
     ) -> Ledger:
-        """A new ledger in a new file, with this budget as its cap."""
-        header = header_text(schema, budget, neighbours)
+        """A new ledger in a new file, with this budget as its cap; ``people`` says in words whose account it is."""
+        header = header_text(schema, budget, neighbours, people=people)
         return cls(Store.create(_as_path(path), header), header, before_charge)
 
     @classmethod
@@ -96,8 +107,8 @@ class Ledger:
     def in_memory(
         cls, *, schema: Schema, budget: Budget, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
     ) -> Ledger:
-        """A new ledger that exists only in this process."""
-        header = header_text(schema, budget, neighbours)
+        """A new ledger that exists only in this process: releases that it pays say that no ledger recorded them."""
+        header = header_text(schema, budget, neighbours, recorded=False)
         return cls(Store.in_memory(header), header)
 
     def __repr__(self) -> str:
@@ -133,9 +144,24 @@ class Ledger:
         return self._store.path
 
     @property
+    def people(self) -> str:
+        """Whose account it is, in words; empty if nobody said it."""
+        return self._header.people
+
+    @property
     def schema(self) -> Schema:
-        """The attributes and the privacy unit of every charge."""
+        """The schema that the account was opened with; its unit is the account's."""
         return self._header.schema
+
+    @property
+    def schemas(self) -> tuple[Admitted, ...]:
+        """Every schema that the account pays for, in order."""
+        with self._store.reading() as connection:
+            return admitted(connection, self._header)
+
+    def holds(self, schema: Schema) -> bool:
+        """Whether the account was told of this schema, or sold the bins of it."""
+        return place_of(schema, self.schemas) is not None or bought_from(schema, self._header)
 
     @property
     def budget(self) -> Budget:
@@ -180,9 +206,12 @@ class Ledger:
         with self._store.reading() as connection:
             return cap_of(connection, self._header).amount - sum_spent(connection)
 
-    def price(self, budget: Budget) -> Fraction:
-        """What a budget costs in this ledger's currency; a pure epsilon counts epsilon^2 / 2 in rho."""
-        return self._header.price(budget)
+    def price(self, budget: Budget, plan: Plan | None = None) -> Fraction:
+        """What a budget costs in this ledger's currency; a pure epsilon counts epsilon^2 / 2 in rho.
+
+        With a plan, what it costs for the people of this account, who may be several units of the plan's schema.
+        """
+        return self._header.price(budget, 1 if plan is None else self._factor(self.schemas, plan))
 
     def entries(self) -> tuple[Entry, ...]:
         """Every spend, in order."""
@@ -197,14 +226,31 @@ class Ledger:
     def check(self, plan: Plan) -> None:
         """Raise unless this ledger can pay for this kind of plan, regardless of what is left."""
         check_plan(plan)
-        if plan.schema.identity() != self.schema.identity():
-            raise LedgerError(
-                f"the plan is about another schema than {self._store}; every spend in a ledger must be about the same"
-                " attributes, cells and unit"
-            )
-        if plan.neighbours != self.neighbours:
-            raise LedgerError(f"{self._store} protects {self.neighbours} neighbours, the plan {plan.neighbours} ones")
-        self.price(plan.budget)  # whether this ledger's currency can pay it
+        self.price(plan.budget, plan)
+
+    def _factor(self, known: Sequence[Admitted], plan: Plan) -> int:
+        place = place_of(plan.schema, known)
+        held = admission(plan.schema, self._header, None) if place is None else known[place]
+        return held.factor(plan.neighbours, self.neighbours)
+
+    def admit(self, schema: Schema, *, at_most: int | None = None) -> None:
+        """Take in another schema about the same people. One with the account's unit needs no more to be said.
+
+        Args:
+            schema: The reviewed schema.
+            at_most: Of another unit: how many of its rows or units one person may be, which is recorded as your
+                assertion. Spends on it cost so many times their epsilon, or the square of it times their rho.
+        """
+        with self._store.writing() as connection:
+            known = admitted(connection, self._header)
+            if place_of(schema, known) is not None:
+                raise LedgerError(f"{self._store} was told of this schema before")
+            self._admit(connection, admission(schema, self._header, at_most), len(known))
+
+    def _admit(self, connection: sqlite3.Connection, new: Admitted, number: int) -> None:
+        told = {"schema": new.schema.to_dict(), "times": new.times, "asserted": new.asserted}
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        append(connection, ADMITTED, entry=0, key=f"\tschema {number}", request=canonical(told), charged_at=when)
 
     def check_left(self, plan: Plan) -> None:
         """Raise unless the remaining budget pays for all stages of the plan. Other charges may still come first."""
@@ -214,14 +260,16 @@ class Ledger:
 
     # Measurements
 
-    def measurements(self, key: str | None = None) -> tuple[Measurement, ...]:
-        """All measurements, in order, or those of the charge with this key."""
+    def measurements(self, key: str | None = None, *, schema: Schema | None = None) -> tuple[Measurement, ...]:
+        """All measurements of a schema, that of the account without one, or those of the charge with this key."""
         with self._store.reading() as connection:
             if key is not None:
                 return measured(connection, self._stored_lines(connection, key), self._header)
+            place = place_of(schema or self.schema, admitted(connection, self._header))
             bought = by_entry(events(connection)).values()
-            stored = (lines for lines in bought if len(lines) > 1)
-            return tuple(each for lines in stored for each in measured(connection, lines, self._header))
+            stored = [lines for lines in bought if len(lines) > 1]
+            own = (lines for lines in stored if lines[0].schema == str(place))
+            return tuple(each for lines in own for each in measured(connection, lines, self._header))
 
     def export(self, key: str) -> tuple[Plan, tuple[Measurement, ...]]:
         """The plan and the measurements of a charge: everything needed for a release."""
@@ -257,13 +305,18 @@ class Ledger:
         self.check(plan)
         if not plan.requests:
             raise LedgerError("a plan without requests costs nothing and is not charged")
-        cost = self.price(plan.own_budget)
-        body = canonical({field: value for field, value in plan.to_dict().items() if field != "schema"})
         with self._store.writing() as connection:
             if is_known(connection, plan, key):
                 self._stored_lines(connection, key)
                 return False
+            known = admitted(connection, self._header)
+            cost = self._header.price(plan.own_budget, self._factor(known, plan))
             self._check_cap(connection, cost)
+            place = place_of(plan.schema, known)
+            if place is None:
+                place = len(known)
+                self._admit(connection, admission(plan.schema, self._header, None), place)
+            body = canonical({field: value for field, value in plan.to_dict().items() if field != "schema"})
             (entry,) = connection.execute("SELECT count(*) + 1 FROM events WHERE kind = 'charged'").fetchone()
             connection.execute("INSERT INTO plans VALUES (?, ?)", (entry, body))
             append(
@@ -271,13 +324,14 @@ class Ledger:
                 State.CHARGED,
                 entry=entry,
                 key=key,
+                schema=str(place),
                 request=request_digest(plan),
                 strategy=plan.strategy,
                 cost=str(cost),
                 charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
                 digest=digest(body),
             )
-            numbers = sum(math.prod(each.query.shape(self.schema)) for each in plan.requests)
+            numbers = sum(math.prod(each.query.shape(plan.schema)) for each in plan.requests)
             self._store.check_room(connection, numbers * np.dtype(np.int64).itemsize)
             if self._before_charge is not None:
                 self._before_charge()
@@ -309,13 +363,17 @@ class Ledger:
 
     # Changes of the cap
 
-    def raise_cap(self, budget: Budget) -> None:
+    def raise_cap(self, budget: Budget, *, by: str = "", why: str = "") -> None:
         """Raise the cap. The raise is an event like any other: it stays in the ledger and is effective from now on.
 
         Args:
             budget: The new cap, of the same kind as the old one; earlier spending counts towards it.
+            by: Who raises it.
+            why: Why it is raised.
         """
         check_kind(budget, Budget, "budget", LedgerError)
+        check_words(by, "who raises the cap")
+        check_words(why, "why the cap is raised")
         with self._store.writing() as connection:
             cap = cap_of(connection, self._header)
             if budget.pure != cap.pure:
@@ -327,7 +385,7 @@ class Ledger:
                 RAISED,
                 entry=0,
                 key=f"\tcap {len(raised_caps(connection)) + 1}",
-                request=canonical(budget.to_dict()),
+                request=canonical({"cap": budget.to_dict(), "by": by, "why": why}),
                 charged_at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
 
@@ -347,7 +405,9 @@ class Ledger:
 
     def _check_stages(self, connection: sqlite3.Connection, plan: Plan) -> None:
         """Raise unless the remaining budget pays for all stages of a plan."""
-        self._check_cap(connection, sum(map(self.price, plan.stage_budgets), Fraction(0)))
+        factor = self._factor(admitted(connection, self._header), plan)
+        costs = (self._header.price(each, factor) for each in plan.stage_budgets)
+        self._check_cap(connection, sum(costs, Fraction(0)))
 
     def _check_cap(self, connection: sqlite3.Connection, cost: Fraction) -> None:
         budget, spent, currency = cap_of(connection, self._header), sum_spent(connection), self.currency

@@ -40,7 +40,7 @@ _TABLES = (
     "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, hash TEXT NOT NULL)",
     (
         "CREATE TABLE events (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, entry INTEGER NOT NULL,"
-        " key TEXT NOT NULL, request TEXT, strategy TEXT, cost TEXT, charged_at TEXT, digest TEXT,"
+        " key TEXT NOT NULL, schema TEXT, request TEXT, strategy TEXT, cost TEXT, charged_at TEXT, digest TEXT,"
         " hash TEXT NOT NULL, UNIQUE (key, kind))"
     ),
     "CREATE TABLE plans (entry INTEGER PRIMARY KEY, body TEXT NOT NULL)",
@@ -61,6 +61,7 @@ class Event:
     kind: str
     entry: int
     key: str
+    schema: str | None = None
     request: str | None = None
     strategy: str | None = None
     cost: str | None = None

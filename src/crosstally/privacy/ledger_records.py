@@ -24,7 +24,7 @@ from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
 from crosstally.checks import check_kind
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, must_be_one_of
 from crosstally.json_text import JsonError, read_json
-from crosstally.measurements import Measurement
+from crosstally.measurements import UNRECORDED, Measurement
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import Rule, first_share, part_of
 from crosstally.privacy.ledger_file import (
@@ -44,10 +44,12 @@ from crosstally.query.query_json import query_from_dict
 from crosstally.schema import Schema, check_schema
 
 _MAX_KEY = 200  # characters of a key. Chosen: people choose keys, and longer ones only make listings wide
+_MOST_TIMES = 1_000_000  # units that one person may be; a charge grows with it, so more would only be a slip
+_MOST_DIGITS = 10  # of the number of a schema
 ASKED = "ask"
 """The strategy name of charges for answers to single questions."""
-RAISED = "raised"
-"""The event of the ledger itself; its key begins with a tab, which the key of a spend cannot have."""
+RAISED, ADMITTED = "raised", "admitted"
+"""The events of the ledger itself; their keys begin with a tab, which the key of a spend cannot have."""
 
 
 class State(StrEnum):
@@ -70,7 +72,8 @@ class State(StrEnum):
 class Entry:
     """One spend: ``cost`` in the ledger's currency, ``when`` it was charged, ``hash`` of the charge in the chain.
 
-    ``request`` is the digest of the plan that was charged, as the statement of its release has it.
+    ``request`` is the digest of the plan that was charged, as the statement of its release has it, ``schema`` which of
+    the ledger's schemas it is about.
     """
 
     number: int
@@ -81,6 +84,7 @@ class Entry:
     when: datetime
     hash: str
     request: str
+    schema: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", State(self.state))
@@ -93,10 +97,34 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class RaisedCap:
-    """A higher cap, and when it was recorded."""
+    """A higher cap, when it was recorded, by whom and why, as they said."""
 
     budget: Budget
     when: datetime
+    by: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A schema that an account pays for: one person of the account is at most ``times`` units of it.
+
+    Schemas with the account's own unit are admitted as they are; for others somebody asserted how many rows, or units,
+    one person may be. ``when`` is None for the schema that the account was opened with.
+    """
+
+    schema: Schema
+    times: int = 1
+    asserted: bool = False
+    when: datetime | None = None
+
+    def factor(self, relation: Neighbours, account: Neighbours) -> int:
+        """How many steps of the release's neighbours lead from one neighbour of the account to the other."""
+        if relation == account:
+            return self.times
+        if account != Neighbours.REPLACE:
+            raise LedgerError(f"this ledger protects {account} neighbours, the plan {relation} ones")
+        return 2 * self.times  # a person is replaced by removing one and adding another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,33 +136,42 @@ class LedgerHeader:
     first_cap: Budget
     neighbours: Neighbours
     ledger: str
+    people: str = ""
 
     @property
     def currency(self) -> str:
         """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
         return "epsilon" if self.first_cap.pure else "rho"
 
-    def price(self, budget: Budget) -> Fraction:
-        """What a budget costs in this currency; a pure epsilon counts epsilon^2 / 2 in rho."""
+    def price(self, budget: Budget, factor: int = 1) -> Fraction:
+        """What a budget costs in this currency; a pure epsilon counts epsilon^2 / 2 in rho.
+
+        With a factor, for neighbours that are so many steps apart: epsilon grows with it, rho with its square.
+        """
         check_kind(budget, Budget, "budget", LedgerError)
-        if self.currency == "epsilon" and not budget.pure:
-            raise LedgerError(f"this ledger counts pure epsilon and cannot pay {budget}; give epsilon alone")
-        return budget.amount**2 / 2 if budget.pure and self.currency == "rho" else budget.amount
+        if self.currency == "epsilon":
+            if not budget.pure:
+                raise LedgerError(f"this ledger counts pure epsilon and cannot pay {budget}; give epsilon alone")
+            return factor * budget.amount
+        return factor**2 * (budget.amount**2 / 2 if budget.pure else budget.amount)
 
 
-def header_text(schema: Schema, budget: Budget, neighbours: Neighbours | str) -> str:
-    """The header of a new ledger, with a random name."""
+def header_text(
+    schema: Schema, budget: Budget, neighbours: Neighbours | str, *, people: str = "", recorded: bool = True
+) -> str:
+    """The header of a new ledger, with a random name; that of one that no file records says so."""
     check_schema(schema)
+    check_words(people, "the name of the people of a ledger")
     if not isinstance(budget, Budget):
         raise LedgerError(
             f"budget must be a Budget, got {type(budget).__name__}: say Budget(epsilon=...) or Budget(rho=...)"
         )
-    if schema.draft:
-        raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
+    _check_reviewed(schema)
     return canonical(
         {
             "crosstally-ledger": FORMAT,
-            "id": uuid.uuid4().hex[:16],
+            "id": uuid.uuid4().hex[:16] if recorded else f"{UNRECORDED}{uuid.uuid4().hex[:16]}",
+            "people": people,
             "schema": schema.to_dict(),
             "budget": budget.to_dict(),
             "neighbours": Neighbours(neighbours).value,
@@ -157,9 +194,21 @@ def read_header_text(header: str, store: Store) -> LedgerHeader:
             first_cap=budget,
             neighbours=neighbours,
             ledger=str(store),
+            people=str(given["people"]),
         )
     except (ValueError, KeyError, TypeError, CrosstallyError):
         raise LedgerError(f"{store} has a header that cannot be read; restore the file from a copy") from None
+
+
+def _check_reviewed(schema: Schema) -> None:
+    if schema.draft:
+        raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
+
+
+def check_words(text: object, what: str) -> None:
+    """Raise unless this can be kept as somebody's words."""
+    if not isinstance(text, str) or len(text) > _MAX_KEY or not (text.isprintable() or text == ""):
+        raise LedgerError(f"{what} must be a printable text of at most {_MAX_KEY} characters")
 
 
 def check_key(key: str) -> None:
@@ -177,6 +226,58 @@ def _kept_content(connection: sqlite3.Connection, select: str, event: Event) -> 
     return content
 
 
+def admitted(connection: sqlite3.Connection, header: LedgerHeader) -> tuple[Admitted, ...]:
+    """The schemas that the account pays for; the first is the one it was opened with."""
+    return (Admitted(header.schema), *map(_read_admitted, events(connection, "WHERE kind = ?", (ADMITTED,))))
+
+
+def _read_admitted(event: Event) -> Admitted:
+    try:
+        given = read_json(event.request or "")
+        schema, times, asserted = Schema.from_dict(given["schema"]).public(), given["times"], given["asserted"]
+    except (JsonError, CrosstallyError, KeyError, TypeError):
+        times = None
+    if type(times) is not int or times < 1 or type(asserted) is not bool:
+        raise LedgerError(f"event {event.number} of the ledger does not admit a schema; restore the file")
+    return Admitted(schema, times, asserted, _moment(event))
+
+
+def admission(schema: Schema, header: LedgerHeader, times: int | None) -> Admitted:
+    """How an account takes in a schema: by its own unit, or by the assertion that one person is at most so many units.
+
+    A schema whose bins were bought from this account is about the same rows, or units, as the account's own.
+    """
+    check_schema(schema)
+    _check_reviewed(schema)
+    own, unit = (None if each.unit is None else each.unit.id for each in (header.schema, schema))
+    if own == unit and (own is not None or bought_from(schema, header)):
+        if times not in (None, 1):
+            raise LedgerError(f"{header.ledger} protects each {own}, and so does the schema: leave out at most {times}")
+        return Admitted(schema)
+    if times is None:
+        people = header.people or ("a row of its first schema" if own is None else f"one {own}")
+        what = "rows" if unit is None else f"{unit}s"
+        raise LedgerError(
+            f"{header.ledger} protects {people}, and the plan is about another schema, of {what}: say how many {what} "
+            f"one person may be (1: one row for each), which is recorded: crosstally ledger admit LEDGER --schema FILE "
+            "--at-most K"
+        )
+    if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= _MOST_TIMES:
+        raise LedgerError(f"at most must be a whole number from 1 to {_MOST_TIMES:,}, got {times!r}")
+    return Admitted(schema, times, asserted=True)
+
+
+def bought_from(schema: Schema, header: LedgerHeader) -> bool:
+    """Whether an account sold the bins of a schema, and so is about the same rows."""
+    return schema.bought is not None and schema.bought.entry.endswith(f" of ledger {header.id}")
+
+
+def place_of(schema: Schema, known: Sequence[Admitted]) -> int | None:
+    """Which of the schemas of an account this is; None if it is none of them."""
+    identity = schema.identity()
+    return next((number for number, each in enumerate(known) if each.schema.identity() == identity), None)
+
+
 def plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]:
     """The plan of a charge as JSON, without its schema, which the ledger holds."""
     try:
@@ -188,9 +289,26 @@ def plan_body(connection: sqlite3.Connection, charged: Event) -> dict[str, Any]:
     return body
 
 
+def admitted_for(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> Admitted:
+    """The schema of a charge, as the account had it then."""
+    number, known = _schema_number(charged), admitted(connection, header)
+    if number >= len(known):
+        raise LedgerError(f"entry {charged.entry} of the ledger is about a schema that it was never told of")
+    return known[number]
+
+
+def _schema_number(charged: Event) -> int:
+    """Which of the account's schemas a charge is about."""
+    text = charged.schema or ""
+    if not (text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS):
+        raise LedgerError(f"entry {charged.entry} of the ledger does not say which schema it is about")
+    return int(text)
+
+
 def plan_dict(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> dict[str, Any]:
-    """The plan of a charge as JSON, as it was written; the schema is kept once, in the header."""
-    return {**plan_body(connection, charged), "schema": header.schema.to_dict()}
+    """The plan of a charge as JSON, as it was written; each schema is kept once."""
+    schema = admitted_for(connection, charged, header).schema
+    return {**plan_body(connection, charged), "schema": schema.to_dict()}
 
 
 def plan_of(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> Plan:
@@ -211,7 +329,8 @@ def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: Led
     requests = [
         (query_from_dict(each["query"], groups, matrices), Noise.from_dict(each["noise"])) for each in plan["requests"]
     ]
-    shapes = [query.shape(header.schema) for query, _ in requests]
+    schema = admitted_for(connection, charged, header).schema
+    shapes = [query.shape(schema) for query, _ in requests]
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     if len(noisy) != 8 * ends[-1]:
         raise LedgerError(f"{header.ledger}: the measurements of entry {stored.entry} do not have their plan's size")
@@ -267,6 +386,7 @@ def entries_of(lines: Sequence[Event]) -> tuple[Entry, ...]:
             when=_moment(charged),
             hash=charged.hash,
             request=charged.request or "",
+            schema=_schema_number(charged),
         )
         for charged, last in ((spend[0], spend[-1]) for spend in grouped.values())
     )
@@ -289,7 +409,7 @@ def sum_spent(connection: sqlite3.Connection) -> Fraction:
 def raised_caps(connection: sqlite3.Connection) -> tuple[RaisedCap, ...]:
     """The recorded raises of the cap, in order."""
     raised = events(connection, "WHERE kind = ?", (RAISED,))
-    return tuple(RaisedCap(read_cap(event), _moment(event)) for event in raised)
+    return tuple(map(_read_raised, raised))
 
 
 def cap_of(connection: sqlite3.Connection, header: LedgerHeader) -> Budget:
@@ -300,9 +420,14 @@ def cap_of(connection: sqlite3.Connection, header: LedgerHeader) -> Budget:
 
 def read_cap(event: Event) -> Budget:
     """The cap that an event records."""
+    return _read_raised(event).budget
+
+
+def _read_raised(event: Event) -> RaisedCap:
     try:
-        return Budget.from_dict(read_json(event.request or ""))
-    except (JsonError, CrosstallyError):
+        given = read_json(event.request or "")
+        return RaisedCap(Budget.from_dict(given["cap"]), _moment(event), str(given["by"]), str(given["why"]))
+    except (JsonError, CrosstallyError, KeyError, TypeError):
         raise LedgerError(f"event {event.number} of the ledger does not name a cap; restore the file") from None
 
 
@@ -362,7 +487,9 @@ def check_price(connection: sqlite3.Connection, charged: Event, header: LedgerHe
         if not isinstance(later := body.get("later", []), list):
             raise LedgerError("later stages must be a list")
         share = first_share(tuple(map(Rule.from_dict, later)))
-        price = header.price(part_of(Budget.from_dict(body.get("budget")), share))
+        relation = Neighbours(str(body.get("neighbours")))
+        factor = admitted_for(connection, charged, header).factor(relation, header.neighbours)
+        price = header.price(part_of(Budget.from_dict(body.get("budget")), share), factor)
     except CrosstallyError as error:
         raise LedgerError(f"{header.ledger}: the plan of entry {charged.entry} is not sound: {error}") from None
     if price != cost:
@@ -373,19 +500,31 @@ def _verify_spend(connection: sqlite3.Connection, lines: Sequence[Event], header
     charged = lines[0]
     plan_of(connection, charged, header)
     check_price(connection, charged, header)
-    if asked_digest(plan_dict(connection, charged, header), header.schema) != charged.request:
+    schema = admitted_for(connection, charged, header).schema
+    if asked_digest(plan_dict(connection, charged, header), schema) != charged.request:
         raise LedgerError(f"{header.ledger}: entry {charged.entry} was charged for another plan")
     if len(lines) > 1:
         measured(connection, lines, header)
 
 
 def _verify_own(lines: Sequence[Event], header: LedgerHeader) -> None:
-    """Raise unless the events of the ledger itself are increasing raises of the cap."""
-    cap, raises = header.first_cap, 0
+    """Raise unless the events of the ledger itself are increasing raises of the cap, and admissions of schemas."""
+    cap, raises, known = header.first_cap, 0, [Admitted(header.schema)]
     for event in lines:
         if event.entry or event.kind in set(State):
             if not event.entry or event.kind not in set(State):
                 raise LedgerError(f"{header.ledger}: event {event.number} is none that a ledger has")
+            continue
+        if event.kind == ADMITTED:
+            found = _read_admitted(event)
+            sound = admission(found.schema, header, found.times if found.asserted else None)
+            if (
+                event.key != f"\tschema {len(known)}"
+                or sound.times != found.times
+                or place_of(found.schema, known) is not None
+            ):
+                raise LedgerError(f"{header.ledger}: event {event.number} does not admit a schema")
+            known.append(found)
             continue
         if event.kind != RAISED:
             raise LedgerError(f"{header.ledger}: event {event.number} is none that a ledger has")

@@ -29,7 +29,7 @@ from crosstally.inference.bootstrap import Bootstrap, bootstrapped
 from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.question import Question, Where
-from crosstally.releases.statement import Statement
+from crosstally.releases.statement import NOT_RECORDED, Statement
 from crosstally.releases.unit_counts import UnitCounts, noisy_total
 from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
@@ -76,7 +76,8 @@ class Release:
 
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)
-        return f"Release({attributes} attributes, {numbers:,} numbers measured; {self._caption})"
+        unrecorded = f"; {NOT_RECORDED}" if self.statement.paid == NOT_RECORDED else ""
+        return f"Release({attributes} attributes, {numbers:,} numbers measured; {self._caption}{unrecorded})"
 
     def _repr_html_(self) -> str:
         return html_facts("Release", self._facts()) + self.schema._repr_html_()

@@ -14,6 +14,7 @@ from typing import Any
 from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.html_text import html_facts
+from crosstally.measurements import UNRECORDED
 from crosstally.schema import Schema, Unit
 
 MODELS = ("central", "local")
@@ -26,6 +27,10 @@ _JOINS = {
 }
 """Why a query may join a table, as ``sources/joins.py`` has it, and the words for it."""
 _DIGEST = re.compile("[0-9a-f]{64}")
+NOT_RECORDED = "not recorded in any ledger"
+_UNRECORDED_SENTENCE = (
+    "This spend is not recorded in any ledger: nothing adds it up with other releases about the same people."
+)
 
 
 @cache
@@ -93,6 +98,11 @@ class Statement:
     def __str__(self) -> str:
         return ", ".join([str(self.budget), self.neighbours.value, *self._unit_words(), self.strategy])
 
+    @property
+    def paid(self) -> str | None:
+        """The ledger entry that paid, or that no ledger recorded the spend; None where nothing was bought."""
+        return NOT_RECORDED if self.entry is not None and UNRECORDED in self.entry else self.entry
+
     def _repr_html_(self) -> str:
         facts = {
             "budget": f"{self.budget}, {self.neighbours.value}",
@@ -100,7 +110,7 @@ class Statement:
             "protects": "one row" if self.unit is None else self._unit_words()[0],
             "number of rows": "protected" if self.rows is None else f"{self.rows:,}, public",
             "strategy": self.strategy,
-            **({} if self.entry is None else {"paid by": self.entry}),
+            **({} if self.paid is None else {"paid by": self.paid}),
         }
         return html_facts("Privacy", facts)
 
@@ -116,7 +126,8 @@ class Statement:
         """What is guaranteed, to whom, and what is not protected, in sentences."""
         units = (_unit_sentence(schema), *_asserted_sentences(self))
         promise = (*_model_sentences(self), _promise(self, schema), *units, *_public_sentences(self, schema))
-        return (*promise, *_fact_sentences(schema), *caveats(schema))
+        unrecorded = () if self.paid != NOT_RECORDED else (_UNRECORDED_SENTENCE,)
+        return (*promise, *unrecorded, *_fact_sentences(schema), *caveats(schema))
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON; what is absent is null."""
