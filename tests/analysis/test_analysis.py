@@ -250,7 +250,7 @@ def test_tests_say_what_their_null_is_about() -> None:
     assert same.p_value < 0.001
     assert ct.analysis.test(table.shares("a0"), table.shares("a0"), of="table").p_value == 1
     with pytest.raises(QueryError, match="of must be table or population"):
-        ct.analysis.test(table, of="sample")  # type: ignore[arg-type]
+        ct.analysis.test(table, of="sample")
     with pytest.raises(QueryError, match="design_effect must be a positive number"):
         ct.analysis.test(table, design_effect=0)
     several = replace(table, schema=replace(table.schema, unit=ct.Unit("person", 3)))

@@ -26,7 +26,17 @@ from crosstally.errors import ChargeLostError, LedgerError, OverspendError, did_
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import Measurement
 from crosstally.plans.plan import Plan, check_plan
-from crosstally.privacy.ledger_file import Event, Store, append, canonical, digest, events, head, read_header
+from crosstally.privacy.ledger_file import (
+    Event,
+    Store,
+    append,
+    canonical,
+    check_anchor,
+    digest,
+    events,
+    head,
+    read_header,
+)
 from crosstally.privacy.ledger_records import (
     ADMITTED,
     RAISED,
@@ -39,7 +49,6 @@ from crosstally.privacy.ledger_records import (
     bought_from,
     by_entry,
     cap_of,
-    check_anchor,
     check_key,
     check_price,
     check_words,
@@ -398,7 +407,7 @@ class Ledger:
             anchor: An earlier value of ``anchor``: the ledger must continue from there.
         """
         if anchor is not None:
-            check_anchor(self._store, self._header, anchor)
+            check_anchor(self._store, self.id, anchor)
         verify(self._store, self._header)
 
     # Inside a transaction

@@ -23,6 +23,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from crosstally.checks import check_kind
 from crosstally.errors import OTHER_VERSION, LedgerError
 from crosstally.platform_files import check_room, has_write_mode, name_new_file
 from crosstally.privacy.ledger_lock import check_place, holding
@@ -307,6 +308,29 @@ class Store:
             if time.monotonic() > deadline:
                 raise LedgerError(f"{self} is kept busy by another program; close that and look at the ledger again")
             time.sleep(0.005)
+
+
+def check_anchor(store: Store, name: str, anchor: str) -> None:
+    """Raise unless a ledger is a continuation of its earlier anchor."""
+    check_kind(anchor, str, "anchor", LedgerError)
+    own, _, rest = anchor.strip().partition(":")
+    number, _, last = rest.partition(":")
+    if not (own and number.isascii() and number.isdigit() and len(number) < 19 and len(last) == 64):
+        raise LedgerError("an anchor has the form ID:NUMBER:HASH, as `crosstally ledger anchor` prints it")
+    if own != name:
+        raise LedgerError(f"the anchor is that of ledger {own}, {store} is {name}")
+    with store.reading() as connection:
+        reached, _ = head(connection)
+        recorded = digest(read_header(connection))
+        if int(number):
+            recorded = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
+    if reached < int(number):
+        raise LedgerError(
+            f"{store} ends at event {reached} and the anchor was taken at {number}: it was restored from an "
+            "older copy, and what was spent since is missing; find the newest copy"
+        )
+    if recorded != last:
+        raise LedgerError(f"{store} is not the one that the anchor was taken of: event {number} differs")
 
 
 def _fill(connection: sqlite3.Connection, header: str) -> None:

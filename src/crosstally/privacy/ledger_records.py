@@ -35,8 +35,6 @@ from crosstally.privacy.ledger_file import (
     check_chain,
     digest,
     events,
-    head,
-    read_header,
     spends,
 )
 from crosstally.query.operators import read_group_maps, read_matrices
@@ -45,7 +43,6 @@ from crosstally.schema import Schema, check_schema
 
 _MAX_KEY = 200  # characters of a key. Chosen: people choose keys, and longer ones only make listings wide
 _MOST_TIMES = 1_000_000  # units that one person may be; a charge grows with it, so more would only be a slip
-_MOST_DIGITS = 10  # of the number of a schema
 ASKED = "ask"
 """The strategy name of charges for answers to single questions."""
 RAISED, ADMITTED = "raised", "admitted"
@@ -160,7 +157,6 @@ def header_text(
     schema: Schema, budget: Budget, neighbours: Neighbours | str, *, people: str = "", recorded: bool = True
 ) -> str:
     """The header of a new ledger, with a random name; that of one that no file records says so."""
-    check_schema(schema)
     check_words(people, "the name of the people of a ledger")
     if not isinstance(budget, Budget):
         raise LedgerError(
@@ -201,13 +197,14 @@ def read_header_text(header: str, store: Store) -> LedgerHeader:
 
 
 def _check_reviewed(schema: Schema) -> None:
+    check_schema(schema)
     if schema.draft:
         raise LedgerError("a ledger must not be about a draft schema; review the schema and remove its draft mark")
 
 
 def check_words(text: object, what: str) -> None:
     """Raise unless this can be kept as somebody's words."""
-    if not isinstance(text, str) or len(text) > _MAX_KEY or not (text.isprintable() or text == ""):
+    if not isinstance(text, str) or len(text) > _MAX_KEY or not text.isprintable():
         raise LedgerError(f"{what} must be a printable text of at most {_MAX_KEY} characters")
 
 
@@ -243,11 +240,7 @@ def _read_admitted(event: Event) -> Admitted:
 
 
 def admission(schema: Schema, header: LedgerHeader, times: int | None) -> Admitted:
-    """How an account takes in a schema: by its own unit, or by the assertion that one person is at most so many units.
-
-    A schema whose bins were bought from this account is about the same rows, or units, as the account's own.
-    """
-    check_schema(schema)
+    """How an account takes in a schema: by its own unit, or by an assertion how many units one person is at most."""
     _check_reviewed(schema)
     own, unit = (None if each.unit is None else each.unit.id for each in (header.schema, schema))
     if own == unit and (own is not None or bought_from(schema, header)):
@@ -258,9 +251,8 @@ def admission(schema: Schema, header: LedgerHeader, times: int | None) -> Admitt
         people = header.people or ("a row of its first schema" if own is None else f"one {own}")
         what = "rows" if unit is None else f"{unit}s"
         raise LedgerError(
-            f"{header.ledger} protects {people}, and the plan is about another schema, of {what}: say how many {what} "
-            f"one person may be (1: one row for each), which is recorded: crosstally ledger admit LEDGER --schema FILE "
-            "--at-most K"
+            f"{header.ledger} protects {people}, and this is another schema, of {what}: say how many {what} one person"
+            " may be, 1 if one row for each: crosstally ledger admit LEDGER --schema FILE --at-most K"
         )
     if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= _MOST_TIMES:
         raise LedgerError(f"at most must be a whole number from 1 to {_MOST_TIMES:,}, got {times!r}")
@@ -300,7 +292,7 @@ def admitted_for(connection: sqlite3.Connection, charged: Event, header: LedgerH
 def _schema_number(charged: Event) -> int:
     """Which of the account's schemas a charge is about."""
     text = charged.schema or ""
-    if not (text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS):
+    if not (text.isascii() and text.isdigit() and len(text) < 10):  # far more than any account has
         raise LedgerError(f"entry {charged.entry} of the ledger does not say which schema it is about")
     return int(text)
 
@@ -418,11 +410,6 @@ def cap_of(connection: sqlite3.Connection, header: LedgerHeader) -> Budget:
     return raised[-1].budget if raised else header.first_cap
 
 
-def read_cap(event: Event) -> Budget:
-    """The cap that an event records."""
-    return _read_raised(event).budget
-
-
 def _read_raised(event: Event) -> RaisedCap:
     try:
         given = read_json(event.request or "")
@@ -455,29 +442,6 @@ def verify(store: Store, header: LedgerHeader) -> None:
                 raise LedgerError(f"{store}: its {table} do not belong to its events")
         if sum_spent(connection) > cap_of(connection, header).amount:
             raise LedgerError(f"{store}: more is spent than its cap allows")
-
-
-def check_anchor(store: Store, header: LedgerHeader, anchor: str) -> None:
-    """Raise unless a ledger is a continuation of its earlier anchor."""
-    check_kind(anchor, str, "anchor", LedgerError)
-    own, _, rest = anchor.strip().partition(":")
-    number, _, last = rest.partition(":")
-    if not (own and number.isascii() and number.isdigit() and len(number) < 19 and len(last) == 64):
-        raise LedgerError("an anchor has the form ID:NUMBER:HASH, as `crosstally ledger anchor` prints it")
-    if own != header.id:
-        raise LedgerError(f"the anchor is that of ledger {own}, {store} is {header.id}")
-    with store.reading() as connection:
-        reached, _ = head(connection)
-        recorded = digest(read_header(connection))
-        if int(number):
-            recorded = "".join(event.hash for event in events(connection, "WHERE number = ?", (int(number),)))
-    if reached < int(number):
-        raise LedgerError(
-            f"{store} ends at event {reached} and the anchor was taken at {number}: it was restored from an "
-            "older copy, and what was spent since is missing; find the newest copy"
-        )
-    if recorded != last:
-        raise LedgerError(f"{store} is not the one that the anchor was taken of: event {number} differs")
 
 
 def check_price(connection: sqlite3.Connection, charged: Event, header: LedgerHeader) -> None:
@@ -529,7 +493,7 @@ def _verify_own(lines: Sequence[Event], header: LedgerHeader) -> None:
         if event.kind != RAISED:
             raise LedgerError(f"{header.ledger}: event {event.number} is none that a ledger has")
         raises += 1
-        new = read_cap(event)
+        new = _read_raised(event).budget
         if event.key != f"\tcap {raises}" or new.pure != cap.pure or new.amount <= cap.amount:
             raise LedgerError(f"{header.ledger}: event {event.number} does not raise the cap")
         cap = new
