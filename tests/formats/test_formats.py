@@ -40,7 +40,7 @@ HERE = Path(__file__).parent
 DIGESTS = {
     "collector-1.state": "020db8097e7821c5942ca5fdc2c0424cb99a22798007f9f5c5281f1e92120a7f",
     "device-store-1.json": "345cf727e3e8ca10cbf9b318dede63748511eca8dc869f488835e0730ba4ba5c",
-    "ledger-1.ledger": "c25fa0df0e9e46fdbc8a9b4fbc30fbaa21a7640719d3482dbf2f5eb0676f1d51",
+    "ledger-1.ledger": "543488af27ebb6c33d17da6f7e98fbf2e3d1bd466804ba73189059cfbbb8db34",
     "part-1-share-1.counts": "9325f1789b9abfa44d1f0f046f2752d72d419f56b5b8cd1dc70155a95705c6bd",
     "part-1-share-2.counts": "7eb884c7f83b3b58f9a84a49294634c83951978410a699bcc21bb3081a838b1d",
     "plan-1-choice.json": "4264b9f3f14dc328974b07f082a687f0364b221e780a8c615a95f14c35092c2c",
