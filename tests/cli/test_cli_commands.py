@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_runs import EXACT, NAMES, ran_well, run, write_people, write_schema
+from cli_runs import EXACT, NAMES, PLANNED, ran_well, run, write_people, write_schema
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.ledger_records import State
 
@@ -67,7 +67,8 @@ def test_check_fails_with_exit_code_1_when_a_release_would_refuse(folder: Path) 
 def test_plan_says_in_words_what_to_expect_and_what_would_change_it(folder: Path) -> None:
     ran = ran_well("plan", folder / "people.schema.json", "--epsilon", "1", "--rows", "6000", "--tables", "sexe,âge")
     lines = ran.out.splitlines()
-    assert lines[:3] == ["ε = 1, add-remove", "40 attributes; wanted: 1 table with 6 cells.", ""]
+    assert lines[:2] == ["ε = 1, add-remove", "40 attributes; wanted: 1 table with 6 cells."]
+    assert lines[2].endswith("becomes at most 74% sure, and at most 89% sure about what the data say of them.")
     # One table at ε = 1: the root of 1.84135 beside an average count of 6,000 / 6 rows
     assert "Tables over two attributes: typical error ±1.4 per count (0.14% of an average count): good." in lines
     assert "What would change tables over two attributes most:" in lines
@@ -123,7 +124,7 @@ def test_target_error_solves_for_epsilon(folder: Path) -> None:
 
 def test_a_saved_plan_runs_exactly(folder: Path) -> None:
     plan = folder / "people.plan.json"
-    ran_well("plan", folder / "people.schema.json", *EXACT, "-o", plan)
+    ran_well("plan", folder / "people.schema.json", *PLANNED, "-o", plan)
     ran_well("ledger", "create", folder / "l.ledger", "--schema", folder / "people.schema.json", "--epsilon", "100")
     ran = ran_well(
         "release",
@@ -216,6 +217,14 @@ def test_several_files_and_globs_need_names(folder: Path) -> None:
     ran_well(*several, "-o", folder / "r.parquet", "--ledger", folder / "l.ledger")
     cells = json.loads(ran_well("table", folder / "r.parquet", "sexe", "--format", "json").out)["cells"]
     assert [(cell["labels"], round(cell["count"])) for cell in cells] == [(["Femme"], 8), (["Homme"], 16)]
+
+
+def test_an_epsilon_above_ten_is_questioned(folder: Path) -> None:
+    """Once by the terminal; an approved plan is not asked again."""
+    asked = ("release", folder / "people.csv", "--schema", folder / "people.schema.json", *PLANNED)
+    assert run(*asked).err.startswith("crosstally: ε = 40 hides little: above 10 somebody who suspects")
+    assert not (folder / "people.ledger").exists()
+    ran_well(*asked, "--yes-epsilon")
 
 
 def test_a_header_without_rows_releases_normally(folder: Path) -> None:
@@ -333,7 +342,7 @@ def test_a_ledger_that_is_named_must_exist(folder: Path) -> None:
     asked = ("--schema", folder / "people.schema.json", *EXACT)
     misspelt = ("--ledger", folder / "poeple.ledger")
     for command in (
-        ("plan", folder / "people.schema.json", *EXACT, *misspelt),
+        ("plan", folder / "people.schema.json", *PLANNED, *misspelt),
         ("release", folder / "people.csv", *asked, *misspelt, "-o", folder / "r.parquet"),
         ("ask", folder / "people.csv", "sexe = Femme", "--epsilon", 1, *misspelt),
         ("inspect", folder / "r.parquet", *misspelt),

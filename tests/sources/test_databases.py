@@ -312,7 +312,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def release(url: str, *arguments: str, query: str = "SELECT sex FROM people") -> Ran:
-    given = ("--database", url, "--query", query, "--schema", "people.schema.json", "--epsilon", "50")
+    given = ("--database", url, "--query", query, "--schema", "people.schema.json", "--epsilon", "50", "--yes-epsilon")
     return run("release", *given, *arguments)
 
 

@@ -221,7 +221,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def release(*arguments: str) -> Ran:
-    return run("release", *arguments, "--schema", "people.schema.json", "--epsilon", "50")
+    return run("release", *arguments, "--schema", "people.schema.json", "--epsilon", "50", "--yes-epsilon")
 
 
 def test_a_release_from_spark(folder: Path, frame: Any) -> None:

@@ -221,7 +221,7 @@ def comparison_table(found: Comparison) -> Table:
 
 def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> None:
     """Print the expected error in words, what would change it, and, if asked for, a table of all strategies."""
-    from crosstally.releases.statement import caveats
+    from crosstally.releases.statement import belief, caveats
 
     chosen, screen = found.chosen, data()
     schema, wanted = chosen.schema, chosen.workload
@@ -231,6 +231,7 @@ def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> N
         f"{number_of(len(wanted), 'table', 'tables')} with {wanted.cells(schema):,} cells.",
         style="dim",
     )
+    screen.say(belief(chosen.budget, chosen.neighbours, schema), style="dim")
     screen.print()
     for expected in found.expected:
         screen.say(str(expected))

@@ -27,11 +27,12 @@ from crosstally.cli.options import (
     argument,
     check_output,
     check_reviewed,
+    flag,
     option,
 )
 from crosstally.cli.output.screen import amount, facts, number_of, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
-from crosstally.errors import CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
+from crosstally.errors import BudgetError, CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ EXAMPLES = (
     "crosstally release --spark warehouse.people --plan p.plan.json --ledger p.ledger -o p.parquet",
     "crosstally release --parts 'part-*.counts' --plan p.plan.json --ledger p.ledger -o p.parquet",
 )
+MOST_EPSILON = 10
+"""The epsilon above which the terminal asks; a birth registry was published at 9.98 (how-to/choose-a-budget.md)."""
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
@@ -80,6 +83,7 @@ class ReleaseOptions:
     work_dir: Annotated[
         Path | None, option("FOLDER", "The folder for the encoded rows while a plan in stages runs.")
     ] = None
+    yes_epsilon: Annotated[bool, flag("Spend an ε above 10 without being asked.", "--yes-epsilon")] = False
 
 
 def release(
@@ -116,7 +120,8 @@ def release(
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
-        proposal = wanted.proposal(read, spend.budget(), neighbours, rows)
+        budget = _questioned(spend.budget(), files)
+        proposal = wanted.proposal(read, budget, neighbours, rows)
         account, created = _account(paths, files, read)
         with progress("planning", quiet=silent):
             currency = None if created else ct.Ledger.open(account).currency
@@ -156,6 +161,17 @@ def _rows(paths: list[str], files: ReleaseOptions, database: SourceOptions, read
         missing = "-o" if files.output is None else "--ledger"
         raise CrosstallyError(f"parts have no name to go by: say {missing} FILE")
     return Parts(files.parts)
+
+
+def _questioned(budget: Budget, files: ReleaseOptions) -> Budget:
+    """The budget, unless it is one that hides little and nobody said that this is meant."""
+    if budget.epsilon is not None and budget.epsilon > MOST_EPSILON and not files.yes_epsilon:
+        raise BudgetError(
+            f"{budget} hides little: above {MOST_EPSILON} somebody who suspects that a person is in the data can be "
+            "practically sure of it. Which ε do you need? crosstally plan SCHEMA --target-error COUNT. If you mean it, "
+            "say --yes-epsilon"
+        )
+    return budget
 
 
 def _fixed_by_plan(spend: BudgetOptions, neighbours: Neighbours | None, wanted: PlanOptions) -> list[str]:

@@ -125,7 +125,13 @@ class Statement:
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is guaranteed, to whom, and what is not protected, in sentences."""
         units = (_unit_sentence(schema), *_asserted_sentences(self))
-        promise = (*_model_sentences(self), _promise(self, schema), *units, *_public_sentences(self, schema))
+        promise = (
+            *_model_sentences(self),
+            _promise(self, schema),
+            belief(self.budget, self.neighbours, schema),
+            *units,
+            *_public_sentences(self, schema),
+        )
         unrecorded = () if self.paid != NOT_RECORDED else (_UNRECORDED_SENTENCE,)
         return (*promise, *unrecorded, *_fact_sentences(schema), *caveats(schema))
 
@@ -206,10 +212,9 @@ def _promise(statement: Statement, schema: Schema) -> str:
             f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}, "
             f"apart from an extra chance of at most {decimal_text(budget.delta)} (differential privacy with {budget})."
         )
-    hundredths = math.ceil(100 * Fraction(zcdp_epsilon(budget.rho, _USUAL_DELTA)))
     return (
         f"{change} is hidden by zero-concentrated differential privacy with {budget}: it changes the probability of "
-        f"any output by a factor of at most {_factor(Fraction(hundredths, 100))}, "
+        f"any output by a factor of at most {_factor(_usual_epsilon(budget))}, "
         "apart from an extra chance of at most one in a million."
     )
 
@@ -219,6 +224,45 @@ def _change(statement: Statement, schema: Schema) -> str:
     if statement.neighbours == Neighbours.ADD_REMOVE:
         return f"Adding or removing {what}"
     return f"Replacing {what} by any other"
+
+
+def belief(budget: Budget, neighbours: Neighbours, schema: Schema) -> str:
+    """What a budget means for one person, in chances: of somebody who knew all the rest, and thought it 50 to 50."""
+    epsilon = _usual_epsilon(budget)
+    inside, says = (f"{_sure(each)} sure" for each in (epsilon, 2 * epsilon))
+    who = "a person" if schema.unit is None else f"a {schema.unit_word}"
+    apart = "" if budget.pure else ", apart from an extra chance"
+    extra = "" if budget.pure else f" of {'one in a million' if budget.delta is None else decimal_text(budget.delta)}"
+    if neighbours == Neighbours.REPLACE:
+        return (
+            f"In chances: whoever thought it 50 to 50 which of two things is true of {who} becomes at most "
+            f"{_sure(epsilon)} sure{apart}{extra}."
+        )
+    return (
+        f"In chances: whoever thought it 50 to 50 that {who} is in the data becomes at most {inside}, "
+        f"and at most {says} about what the data say of them{apart}{extra}."
+    )
+
+
+def _usual_epsilon(budget: Budget) -> Fraction:
+    """The epsilon of a budget; that of a rho at a usual delta, rounded up to hundredths."""
+    if budget.epsilon is not None:
+        return budget.epsilon
+    assert budget.rho is not None  # a budget has one of them
+    return Fraction(math.ceil(100 * Fraction(zcdp_epsilon(budget.rho, _USUAL_DELTA))), 100)
+
+
+def _sure(epsilon: Fraction) -> str:
+    """The greatest probability after one of a half, rounded up.
+
+    >>> _sure(Fraction(1)), _sure(Fraction(1, 10)), _sure(Fraction(10)), _sure(Fraction(40))
+    ('74%', '53%', '99.996%', 'practically')
+    """
+    left = 1 / (1 + math.exp(min(float(epsilon), 700.0)))
+    if left < 1e-6:
+        return "practically"
+    digits = max(0, math.ceil(-math.log10(left)) - 2)
+    return f"{math.ceil(100 * (1 - left) * 10**digits) / 10**digits:.{digits}f}%"
 
 
 def _factor(epsilon: Fraction) -> str:
