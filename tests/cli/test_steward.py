@@ -31,11 +31,12 @@ def test_from_a_messy_file_to_a_release(folder: Path) -> None:
     assert "Confidential" in drafted.err
     assert "size  S 60, M 60, L 60, XL 60" in drafted.err
     assert "counted as missing: n/a" in drafted.err
-    assert "unit  person_id: 120 of them have 240 rows; half have at most 2, 95% at most 2, the most 2." in drafted.err
+    assert "unit  person_id: 120 of them have 240 rows; half have at most 2, the most 2." in drafted.err
+    assert "At most 1 of each are counted, and 120 rows (50.0%) left out" in drafted.err
     assert "left out  hhwt: it looks like the weights of a survey" in drafted.err
     schema = json.loads(file.read_text(encoding="utf-8"))
     assert [attribute["name"] for attribute in schema["attributes"]] == ["SEX", "visit", "age", "size"]
-    assert schema["unit"] == {"id": "person_id", "max_rows": 2, "from": "data"}
+    assert schema["unit"] == {"id": "person_id", "max_rows": 1, "from": "data"}
     assert schema["about"] == {"counts": "records"}
 
     # what a steward changes: names and labels, and a bound that is known

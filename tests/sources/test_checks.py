@@ -43,7 +43,11 @@ def test_units_over_the_bound() -> None:
     assert report.ok
     assert (report.rows, report.dropped, report.without_id) == (7, 2, 1)
     assert (report.units_over_bound, report.beyond_bound, report.kept) == (1, 2, 2)  # p has three rows, q one left
+    assert [(each.max_rows, each.kept, each.lost) for each in report.losses[:3]] == [(1, 2, 2), (2, 3, 1), (3, 4, 0)]
+    assert repr(report.losses[0]) == "BoundLoss(1)"
+    assert report.losses[0].share == 0.5
     assert check(FRAME, Schema((SEX,), Unit("who", 3))).units_over_bound == 0
+    assert [each.max_rows for each in check(FRAME, Schema((SEX,), Unit("who", 4))).losses] == [1, 2, 3, 4, 5, 10, 20]
 
 
 def test_no_rows() -> None:

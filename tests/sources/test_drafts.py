@@ -120,7 +120,11 @@ def test_a_survey_weight_is_left_out_and_said() -> None:
 
 
 def test_ids_that_come_again_are_the_unit() -> None:
-    """100 people: 90 with one row, 9 with three, one with 40; 95 of them have at most three."""
+    """100 people: 90 with one row, 9 with three, one with 40.
+
+    A bound of 1, 2, 3, 5 leaves out 57, 47, 37, 35 rows: 28.5, 23.5, 18.5, 17.5 in each cell of sex, and noise has a
+    deviation of 1.4, 2.8, 4.2, 7.1. The sum is least for 3.
+    """
     ids = list(range(90)) + [i for i in range(90, 99) for _ in range(3)] + [99] * 40
     frame = pa.table({"person_id": ids, "household_id": [i // 2 for i in ids], "sex": [("F", "M")[i % 2] for i in ids]})
     drafted = draft(frame, max_values=40)
@@ -129,11 +133,36 @@ def test_ids_that_come_again_are_the_unit() -> None:
     assert drafted.schema.names == ("sex",)
     assert drafted.units is not None
     units = drafted.units
-    assert (units.units, units.rows, units.median, units.most_of_them, units.most) == (100, 157, 1, 3, 40)
+    assert (len(units.each), units.each.sum(), units.median, units.most) == (100, 157, 1, 40)
+    assert drafted.ids == {}
     assert [name for name, _ in drafted.left_out] == ["person_id", "household_id"]
     alone = draft(pa.table({"id": list(range(100)), "sex": ["F", "M"] * 50}))
-    assert (alone.schema.unit, alone.units) == (None, None)
+    assert (alone.schema.unit, alone.units, alone.ids) == (None, None, {"id": False})
     assert alone.left_out == (("id", "every row has a different number, like an id"),)
+
+
+def test_people_of_a_panel_are_the_unit() -> None:
+    """Few ids, each eight times or at most twenty: they are people, not places with hundreds of rows."""
+    sex = pa.array(["F", "M"] * 400)
+    eight = draft(pa.table({"person_id": [i for i in range(100) for _ in range(8)], "sex": sex}))
+    assert (eight.schema.unit, eight.schema.names) == (Unit("person_id", 8), ("sex",))
+    some = draft(pa.table({"id": [i % 41 for i in range(800)], "sex": sex}))
+    assert some.schema.unit is not None
+    places = [f"d{i % (30 + i % 7)}" for i in range(4000)]
+    many = draft(pa.table({"district_id": places, "sex": ["F", "M"] * 2000}))
+    assert (many.schema.unit, many.schema.names, many.ids) == (None, ("district_id", "sex"), {"district_id": True})
+
+
+def test_a_bound_weighs_what_it_leaves_out_against_noise() -> None:
+    """Two attributes of two values: pairs have four cells, and noise has a deviation of 2.83 times the bound.
+
+    With n people of two rows a bound of 1 leaves out n rows, n / 4 a cell: worth a noise of 2.83 for n above 11.
+    """
+    for people, bound in ((30, 2), (8, 1)):
+        ids = [i for i in range(people) for _ in range(2)] + list(range(people, 100))
+        own = {"id": ids, "a": [("x", "y")[i % 2] for i in ids], "b": [("u", "v")[i // 2 % 2] for i in ids]}
+        drafted = draft(pa.table(own))
+        assert drafted.schema.unit == Unit("id", bound), people
 
 
 def test_codes_are_labels_and_amounts_are_bins() -> None:

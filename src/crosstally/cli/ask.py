@@ -112,6 +112,7 @@ def _show(notebook: ct.Notebook, answer: Answer, *, json: bool, quiet: bool) -> 
         print_json(
             {
                 "question": answer.question,
+                **({"counted": answer.counted} if answer.counted else {}),
                 "value": answer.value,
                 "std_error": answer.std_error,
                 "interval": [low, high],
@@ -127,6 +128,7 @@ def _show(notebook: ct.Notebook, answer: Answer, *, json: bool, quiet: bool) -> 
     screen = data()
     screen.print(f"{count(answer.value)} ± {count(answer.std_error)}", style="bold")
     lines = [("question", answer.question), ("95%", f"{count(low)} to {count(high)}")]
+    lines[1:1] = [("counted", answer.counted)] if answer.counted else []
     if answer.drawn is not None and answer.drawn_error is not None:
         lines.append(("drawn", f"{count(answer.drawn)} ± {count(answer.drawn_error)}, before earlier answers are used"))
     if answer.foreign:

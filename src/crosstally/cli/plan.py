@@ -228,7 +228,8 @@ def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> N
     screen.print(f"{chosen.budget}, {chosen.neighbours.value}", style="bold")
     screen.say(
         f"{number_of(len(schema.names), 'attribute', 'attributes')}; wanted: "
-        f"{number_of(len(wanted), 'table', 'tables')} with {wanted.cells(schema):,} cells.",
+        f"{number_of(len(wanted), 'table', 'tables')} with {wanted.cells(schema):,} cells"
+        f"{', counts of ' if schema.unit else ''}{schema.bounded_words}.",
         style="dim",
     )
     screen.say(belief(chosen.budget, chosen.neighbours, schema), style="dim")

@@ -301,6 +301,7 @@ def _print_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: s
             "remaining": decimal_text(remaining),
             "tables": len(released.measurements),
             "cells": sum(each.values.size for each in released.measurements),
+            "counted": released.schema.counted,
             "statement": released.statement.to_dict(),
             **({} if doubt is None else {"warning": doubt}),
         }
@@ -313,6 +314,8 @@ def _tell_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: st
 
     tables = number_of(len(released.measurements), "table", "tables")
     counts = number_of(sum(each.values.size for each in released.measurements), "count", "counts")
+    words = released.schema.bounded_words
+    counts += f" of {words}" if words else ""
     lines = [("measured", f"{tables} ({counts}) with the {released.statement.strategy} strategy")]
     cost, remaining, cap = _standing(ledger, key)
     if cost:

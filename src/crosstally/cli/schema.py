@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +23,7 @@ from crosstally.cli.output.screen import (
     print_json,
     printable,
     progress,
+    significant,
 )
 from crosstally.cli.source_options import ReadingOptions, Source, SourceOptions, settled, source_and_schema
 from crosstally.errors import BudgetError, SourceError
@@ -160,6 +163,8 @@ def _tell_reading(screen: Screen, detected: Detected) -> None:
 
 def _tell(found: Draft, screen: Screen) -> None:
     """Tell the steward what was found: rows of each label, rare labels, remarks, and columns left out."""
+    from crosstally.sources.inspection import losses_of_bounds
+
     screen.say("Confidential: numbers of rows, for the steward only.", style="bold")
     for column in found.columns:
         screen.say(f"{printable(column.attribute.name)}  {_frequencies(column)}", hang=4)
@@ -167,13 +172,29 @@ def _tell(found: Draft, screen: Screen) -> None:
             screen.say(remark, indent=4, hang=2)
     if found.schema.unit is not None and found.units is not None:
         unit, rows = found.schema.unit, found.units
+        (loss,) = losses_of_bounds(rows.each, [unit.max_rows])
         screen.say(
-            f"unit  {printable(unit.id)}: {rows.units:,} of them have {rows.rows:,} rows; half have at most "
-            f"{rows.median:,}, 95% at most {rows.most_of_them:,}, the most {rows.most:,}. At most {unit.max_rows:,} of "
-            'each are counted: a bound that follows the data, which epsilon does not cover ("from": "data").'
+            f"unit  {printable(unit.id)}: {len(rows.each):,} of them have {loss.kept + loss.lost:,} rows; half have at "
+            f"most {rows.median:,}, the most {rows.most:,}. At most {unit.max_rows:,} of each are counted, and "
+            f"{loss.lost:,} rows ({loss.share:.1%}) left out: the least sum of that and of noise at ε = 1 in a cell. "
+            'The bound follows the data, which epsilon does not cover ("from": "data").'
         )
+        screen.say('Say what a row is and whom the unit protects: "about": {"rows": "visits", "units": "patients"}.')
+    else:
+        screen.say(_may_repeat(found.ids))
     for name, reason in found.left_out:
         screen.say(f"left out  {printable(name)}: {reason}", hang=4)
+
+
+def _may_repeat(ids: Mapping[str, bool]) -> str:
+    """The question whether a person may have several rows, which a draft without a unit cannot rule out."""
+    again, once = ([name for name, repeats in ids.items() if repeats is each] for each in (True, False))
+    alone = f" Nobody has, if {joined(once)} (different in every row) is a person's." if once else ""
+    named = f" It may be {joined(again)}." if again else ""
+    return (
+        f"May a person have several rows?{alone} This draft protects one row; if they may, name the column that "
+        f'identifies people: "unit": {{"id": COLUMN, "max_rows": 3}}.{named}'
+    )
 
 
 def _frequencies(column: DraftedColumn) -> str:
@@ -261,6 +282,8 @@ def _show(report: Report, schema: Schema, written: Detected | None) -> None:
             lines.append((name, f"{number:,}"))
     screen.put_table(facts(lines))
     screen.print()
+    if report.losses:
+        _show_losses(report, schema, screen)
     table = grid("attribute", "outside", "missing", "verdict", "", left=1)
     for words in table.columns[3:]:
         words.justify, words.no_wrap = "left", False
@@ -268,6 +291,23 @@ def _show(report: Report, schema: Schema, written: Detected | None) -> None:
         verdict = _verdict(column, schema[column.name].outside.value)
         table.add_row(printable(column.name), f"{column.outside:,}", f"{column.missing:,}", verdict, _remarks(column))
     screen.put_table(table)
+
+
+def _show_losses(report: Report, schema: Schema, screen: Screen) -> None:
+    """Print what each bound leaves out, beside the noise of a count at epsilon 1, which grows with the bound."""
+    from crosstally.strategies.planner import DEFAULT, Proposal, compare
+
+    planned = compare(schema.public(), Proposal(Budget(epsilon=1), rows=report.kept), strategies=DEFAULT).expected
+    error = next((each.error / schema.max_rows for each in planned if each.known), math.nan)
+    screen.print(f"{schema.row_word} of each {schema.unit_word}", style="bold")
+    table = grid("bound", "counted", "left out", "share", "typical error at ε = 1", left=0)
+    for each in report.losses:
+        bound = f"{each.max_rows:,}" + " (this one)" * (each.max_rows == schema.max_rows)
+        noise = significant(error * each.max_rows)
+        table.add_row(bound, f"{each.kept:,}", f"{each.lost:,}", f"{each.share:.1%}", f"± {noise}")
+    screen.put_table(table)
+    screen.say('A bound chosen from this table follows the data: mark it "from": "data".', style="dim")
+    screen.print()
 
 
 def _verdict(column: ColumnReport, rule: str) -> str:

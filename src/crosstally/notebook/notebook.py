@@ -150,6 +150,7 @@ class Notebook:
             Answer(
                 describe(query, self.schema),
                 float(measurement.values),
+                counted=self.schema.bounded_words,
                 std_error=math.sqrt(measurement.variance),
                 drawn=float(measurement.values),
                 drawn_error=math.sqrt(measurement.variance),
@@ -280,6 +281,7 @@ class Notebook:
         return Answer(
             describe(query, self.schema),
             float(found.values[0]),
+            counted=self.schema.bounded_words,
             std_error=float(found.std_errors[0]),
             tails=float(found.tails[0]),
             student=float(found.student[0]),

@@ -22,7 +22,8 @@ class Answer:
     far the rows differ from the prior. ``tails`` says how likely large errors are: 0 as for a normal distribution, 1
     as for a Laplace one; ``student`` is the part of the standard error that comes from Student's law with 3 degrees of
     freedom, for new questions. ``converged`` is False if the fit to past answers had not converged when it was used.
-    ``foreign`` names the sources of used answers that the ledger's budget does not cover.
+    ``foreign`` names the sources of used answers that the ledger's budget does not cover. ``counted`` says what is
+    counted, if rows are bounded.
     """
 
     question: str
@@ -36,6 +37,7 @@ class Answer:
     student: float = 0.0
     converged: bool = True
     foreign: tuple[str, ...] = ()
+    counted: str = ""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The ends of an interval that contains the true answer with about this probability."""
@@ -51,6 +53,7 @@ class Answer:
 
     def __str__(self) -> str:
         text = f"{self.question}: {self.value:,.0f} ± {self.std_error:,.0f}"
+        text += f" {self.counted}" if self.counted else ""
         if self.foreign:
             text = f"{text} (also from {', '.join(self.foreign)}, which the budget does not cover)"
         return text if self.converged else f"{text} (not converged)"

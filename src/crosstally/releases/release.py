@@ -88,9 +88,7 @@ class Release:
         covered = sum(self.covers(*pair) for pair in pairs) if grouped else int(self.estimate.covered(pairs).sum())
         return {
             "privacy": self._caption,
-            self.schema.counted if self.schema.unit else "rows": "not known"
-            if math.isnan(self.rows)
-            else f"about {self.rows:,.0f}",
+            self.schema.bounded_words or "rows": "not known" if math.isnan(self.rows) else f"about {self.rows:,.0f}",
             "measured": f"{len(self.measurements):,} tables, {sum(m.values.size for m in self.measurements):,} numbers",
             "pairs covered": f"{covered:,} of {len(pairs):,}",
             **({"units": self.unit_words[0]} if self.unit_words else {}),
@@ -275,7 +273,7 @@ class Release:
             return self.marginals(sets, where=where)
 
         answer = answer_sql(statement, self.schema, tables, level=level, caption=self._caption)
-        return replace(answer, counted=". ".join([answer.counted, *self.unit_words]))
+        return replace(answer, counted=". ".join(filter(None, [answer.counted, *self.unit_words])))
 
     def integers(
         self, workload: Workload | None = None, *, method: Rounding | None = None, time_limit: float = 60.0

@@ -119,8 +119,8 @@ class Statement:
 
     def caption(self, schema: Schema) -> str:
         """The statement in short, with what is counted in the words of the schema: what each answer shows."""
-        counted = [] if self.unit is None else [schema.counted]
-        return ", ".join([str(self.budget), self.neighbours.value, *counted, self.strategy])
+        parts = (str(self.budget), self.neighbours.value, schema.bounded_words, self.strategy)
+        return ", ".join(filter(None, parts))
 
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is guaranteed, to whom, and what is not protected, in sentences."""

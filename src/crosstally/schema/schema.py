@@ -183,6 +183,11 @@ class Schema:
         return self.row_word if self.unit is None else f"{self.row_word}, {self._bound}"
 
     @property
+    def bounded_words(self) -> str:
+        """The same where there is a bound, else nothing."""
+        return "" if self.unit is None else self.counted
+
+    @property
     def estimand(self) -> str:
         """The estimand of a count, in words.
 

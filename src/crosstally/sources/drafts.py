@@ -5,11 +5,11 @@ Each column is read batch by batch into a summary, from which an attribute is pr
 
 from __future__ import annotations
 
-import bisect
+import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from itertools import islice, pairwise
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from crosstally.errors import SourceError
 from crosstally.schema import (
@@ -52,6 +53,7 @@ from crosstally.sources.drafting.words import (
     names_id,
     names_weight,
 )
+from crosstally.sources.inspection import BOUNDS, BoundLoss, losses_of_bounds
 from crosstally.sources.kinds import source_of
 from crosstally.sources.reading_options import NO_OPTIONS, Reading
 from crosstally.sources.source import ANY_UNIT, Scan
@@ -112,35 +114,40 @@ def below_zero(numbers: Collection[str]) -> tuple[str, ...]:
 # A column of ids that come again: the unit of protection it suggests, and how many rows units have.
 
 
-# Round bounds that are suggested, of rows for each unit. Chosen; noise grows with the bound.
-_LADDER = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
-_KEPT = 0.95  # of all units keep all their rows under the bound that is suggested
+_LADDER = (*BOUNDS, 50, 100, 200, 500, 1000)  # round bounds that are suggested
+_PANEL = 20  # rows of an id at most, if few ids in many rows are those of people seen again, not of places
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class RowsOfUnits:
-    """Confidential: how many units there are, and how many rows they have."""
+    """Confidential: how many rows each unit has, in order."""
 
-    units: int
-    rows: int
-    median: int
-    most_of_them: int
-    most: int
+    each: NDArray[np.int64]
 
     @property
-    def bound(self) -> int:
-        """A round number of rows that nearly all units stay within."""
-        place = bisect.bisect_left(_LADDER, self.most_of_them)
-        return min(_LADDER[min(place, len(_LADDER) - 1)], self.most)
+    def median(self) -> int:
+        """The rows of a unit in the middle."""
+        return int(self.each[len(self.each) // 2])
 
+    @property
+    def most(self) -> int:
+        """The most rows of a unit."""
+        return int(self.each[-1])
 
-def rows_of_units(ids: Sequence[pa.Array]) -> RowsOfUnits:
-    """How many rows each id has."""
-    rows = np.sort(rows_of_each(ids))
-    if not len(rows):
-        return RowsOfUnits(0, 0, 0, 0, 0)
-    place = int(np.ceil(_KEPT * len(rows))) - 1
-    return RowsOfUnits(len(rows), int(rows.sum()), int(rows[len(rows) // 2]), int(rows[place]), int(rows[-1]))
+    @property
+    def is_panel(self) -> bool:
+        """Whether units are seen equally often, or all of them a few times."""
+        return self.most <= _PANEL or self.most == int(self.each[0])
+
+    def bound(self, sizes: Sequence[int]) -> BoundLoss:
+        """The round bound with the least error of a typical cell at epsilon 1, if attributes have these sizes.
+
+        Rows left out take their share of the cells of a pair of attributes of median size; noise is that of one-way
+        tables which share epsilon 1, sqrt(2) times bound times attributes.
+        """
+        cells, deviation = float(np.median(sizes)) ** min(2, len(sizes)), math.sqrt(2) * len(sizes)
+        losses = losses_of_bounds(self.each, [min(bound, self.most) for bound in _LADDER])
+        return min(losses, key=lambda each: each.lost / cells + deviation * each.max_rows)
 
 
 _FEW_NUMBERS = 20
@@ -281,11 +288,16 @@ class Column:
 
     def units(self, max_values: int) -> RowsOfUnits | None:
         """How many rows units have, if the column's values are ids that come again; None otherwise."""
-        distinct = len(self._times)
-        if not self._ids or distinct <= _FEW_NUMBERS or (distinct <= max_values and 4 * distinct < self._rows):
+        distinct, rows = len(self._times), RowsOfUnits(np.sort(rows_of_each(self._ids)))
+        few = distinct <= max_values and 4 * distinct < self._rows
+        if distinct <= _FEW_NUMBERS or not len(rows.each) or (few and not rows.is_panel):
             return None
-        rows = rows_of_units(self._ids)
         return rows if rows.most > 1 else None
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether a value may be in several rows."""
+        return self._too_many or self._times.total() > len(self._times)
 
     def reason_to_leave_out(self, max_values: int) -> str | None:
         """Why the column cannot be an attribute; None when it can. No reason holds a value."""
@@ -308,8 +320,7 @@ class Column:
         if self._dates.formats:
             return None
         if self._is_measure:
-            repeats = self._too_many or self._times.total() > len(self._times)
-            return None if repeats or not self._whole else "every row has a different number, like an id"
+            return None if self.comes_again or not self._whole else "every row has a different number, like an id"
         if self._too_many:
             return f"it has more than {_MOST_TRACKED:,} different values, like a name or an id"
         labels = len(grouped(self._known)[0])
@@ -406,7 +417,8 @@ class Column:
 class Draft:
     """A draft schema, the columns behind it, and the columns left out of it, each with the reason.
 
-    Confidential: labels and frequencies come from the data. ``units`` are the rows of the units that are suggested.
+    Confidential: labels and frequencies come from the data. ``units`` are the rows of the units that are suggested;
+    without one ``ids`` are the columns named like an id, and whether their values come again.
     """
 
     schema: Schema
@@ -414,6 +426,7 @@ class Draft:
     _: KW_ONLY
     columns: tuple[DraftedColumn, ...] = ()
     units: RowsOfUnits | None = None
+    ids: Mapping[str, bool] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Draft({len(self.schema.attributes)} attributes, {len(self.left_out)} left out)"
@@ -433,7 +446,7 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) ->
         for place, (name, values) in enumerate(zip(batch.schema.names, batch.columns, strict=True), 1):
             # An error gives the column's position: its name may be a person's, where a file has no header.
             columns.setdefault(name, Column(name)).add(f"number {place}", values)
-    unit, units, left_out = _unit(columns, max_values)
+    chosen, units, left_out = _unit(columns, max_values)
     drafted: list[DraftedColumn] = []
     for name, column in columns.items():
         if name in left_out:
@@ -445,26 +458,29 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) ->
             left_out[name] = reason or f"a schema has at most {MAX_ATTRIBUTES} attributes"
     if not drafted:
         raise SourceError("no column can be an attribute: each has a single value, too many texts, or no rows at all")
+    attributes = [each.attribute for each in drafted]
+    bound = None if units is None else units.bound([each.size for each in attributes]).max_rows
     schema = Schema(
-        [each.attribute for each in drafted],
-        unit,
+        attributes,
+        None if bound is None else Unit(chosen, bound, from_data=True),
         draft=True,
         about=About(counts="records") if any(column.is_weight for column in columns.values()) else None,
         reading=_reading({each.attribute.name: each.reading for each in drafted}, reading),
     )
     reasons = tuple((name, left_out[name]) for name in columns if name in left_out)
-    return Draft(schema, reasons, columns=tuple(drafted), units=units)
+    ids = {name: column.comes_again for name, column in columns.items() if units is None and names_id(name)}
+    return Draft(schema, reasons, columns=tuple(drafted), units=units, ids=ids)
 
 
-def _unit(columns: dict[str, Column], max_values: int) -> tuple[Unit | None, RowsOfUnits | None, dict[str, str]]:
-    """The column with most ids that come again, as the unit; all such columns are left out of the attributes."""
+def _unit(columns: dict[str, Column], max_values: int) -> tuple[str, RowsOfUnits | None, dict[str, str]]:
+    """The column with most ids that come again, for the unit; all such columns are left out of the attributes."""
     found = {name: units for name, column in columns.items() if (units := column.units(max_values)) is not None}
     if not found:
-        return None, None, {}
-    chosen = max(found, key=lambda name: found[name].units)
+        return "", None, {}
+    chosen = max(found, key=lambda name: len(found[name].each))
     left_out = dict.fromkeys(found, "its ids come again, as those of the unit do; the unit may be this one instead")
     left_out[chosen] = "it is the id of the unit: one person, or whoever it is, has several rows"
-    return Unit(chosen, found[chosen].bound, from_data=True), found[chosen], left_out
+    return chosen, found[chosen], left_out
 
 
 def _reading(columns: dict[str, ColumnReading | None], written: Reading) -> RowReading | None:

@@ -46,12 +46,40 @@ class ColumnReport:
         return f"ColumnReport({self.name!r})"  # what was found never reaches a log
 
 
+BOUNDS = (1, 2, 3, 5, 10, 20)
+"""Bounds whose losses a steward is shown. Chosen: noise grows with the bound."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BoundLoss:
+    """Confidential: how many rows a bound keeps and leaves out."""
+
+    max_rows: int
+    kept: int
+    lost: int
+
+    def __repr__(self) -> str:
+        return f"BoundLoss({self.max_rows})"  # what was found never reaches a log
+
+    @property
+    def share(self) -> float:
+        """The share of rows that is left out."""
+        return self.lost / max(1, self.kept + self.lost)
+
+
+def losses_of_bounds(rows: NDArray[np.int64], bounds: Iterable[int]) -> tuple[BoundLoss, ...]:
+    """What each bound, once, keeps and leaves out, from the number of rows of each unit."""
+    kept = [(bound, int(np.minimum(rows, bound).sum())) for bound in sorted(set(bounds))]
+    return tuple(BoundLoss(bound, each, int(rows.sum()) - each) for bound, each in kept)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """Confidential: how well data fit a schema. For the steward's own terminal, never to be stored or published.
 
     Of the ``rows`` read, ``dropped`` are left out by an attribute's rule, ``without_id`` because their unit is not
     known, and ``beyond_bound`` because their unit, one of ``units_over_bound``, has more rows than count.
+    ``losses`` are those of this bound and others.
     """
 
     columns: tuple[ColumnReport, ...]
@@ -61,6 +89,7 @@ class Report:
     without_id: int
     beyond_bound: int
     units_over_bound: int
+    losses: tuple[BoundLoss, ...] = ()
 
     def __repr__(self) -> str:
         return f"Report({len(self.columns)} columns)"  # what was found never reaches a log
@@ -91,7 +120,8 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
         if schema.unit is not None:
             ids.append(encoding.ids(batch).filter(pa.array(~lost)))
     without_id = sum(part.null_count for part in ids)
-    excess = np.maximum(rows_of_each(ids) - schema.max_rows, 0)
+    of_each = rows_of_each(ids)
+    excess = np.maximum(of_each - schema.max_rows, 0)
     return Report(
         tuple(findings.report() for findings in columns),
         read,
@@ -99,6 +129,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
         without_id=without_id,
         beyond_bound=int(excess.sum()),
         units_over_bound=int(np.count_nonzero(excess)),
+        losses=() if schema.unit is None else losses_of_bounds(of_each, (*BOUNDS, schema.max_rows)),
     )
 
 
@@ -174,9 +205,14 @@ class Distributions:
     """Confidential: how often each text occurs in each column. None of it is printed, pickled or written."""
 
     def __init__(
-        self, rows: int, columns: Mapping[str, Counter[str | None] | None], people: Mapping[str, FirstPeople]
+        self,
+        rows: int,
+        columns: Mapping[str, Counter[str | None] | None],
+        people: Mapping[str, FirstPeople],
+        rows_of_units: NDArray[np.int64] | None = None,
     ) -> None:
         self.rows = rows
+        self._rows_of_units = rows_of_units
         self._columns, self._people = columns, people
 
     def __repr__(self) -> str:
@@ -184,6 +220,11 @@ class Distributions:
 
     def __reduce__(self) -> NoReturn:
         raise CrosstallyError("distributions are confidential and cannot be pickled or copied to another process")
+
+    def losses(self, schema: Schema) -> tuple[BoundLoss, ...]:
+        """What the schema's bound and others leave out; nothing where it has no unit."""
+        of_each = self._rows_of_units
+        return () if of_each is None else losses_of_bounds(of_each, (*BOUNDS, schema.max_rows))
 
     def of(self, schema: Schema, name: str) -> Distribution | None:
         """The rows of each cell of an attribute; None where its column has too many different texts to count each."""
@@ -228,9 +269,11 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIO
     counted: dict[str, Counter[str | None] | None] = {encoding.rules.column(name): Counter() for name in schema.names}
     people = {} if schema.unit is None else {name: FirstPeople() for name in counted}
     total = 0
+    all_ids: list[pa.Array] = []
     for batch in encoding.batches(source_of(rows)):
         total += batch.num_rows
         ids = None if schema.unit is None else encoding.ids(batch)
+        all_ids += [] if ids is None else [ids]
         for name, times in counted.items():
             if times is not None:
                 texts = canonical_texts(name, batch.column(name))
@@ -241,7 +284,7 @@ def read_distributions(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIO
                 times.update(dict(pairs))
                 if len(times) > MOST_TEXTS:
                     counted[name] = None
-    return Distributions(total, counted, people)
+    return Distributions(total, counted, people, None if schema.unit is None else rows_of_each(all_ids))
 
 
 def _distribution(encoder: Encoder, counted: Counter[str | None], people: FirstPeople | None) -> Distribution:

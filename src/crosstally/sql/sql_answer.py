@@ -90,8 +90,8 @@ def answer_sql(text: str, schema: Schema, tables: Tables, *, level: float = 0.95
     from crosstally.sql.evaluate import answered
 
     try:
-        counted = "" if schema.unit is None else schema.counted
-        return SqlAnswer(answered(text, schema, tables, level), level=level, caption=caption, counted=counted)
+        columns = answered(text, schema, tables, level)
+        return SqlAnswer(columns, level=level, caption=caption, counted=schema.bounded_words)
     except RecursionError:
         raise QueryError("the statement is nested too deeply; ask a simpler one") from None
 

@@ -170,3 +170,30 @@ def test_a_wide_schema_is_planned_when_that_is_asked_for(tmp_path: Path) -> None
     assert "press Predict" in client.get(f"{session.path}/").text
     client.post(f"{session.path}/want", data=form(review, session, epsilon="1", ways="1"), headers=OWN)
     assert "Tables over one attribute" in client.get(f"{session.path}/").text
+
+
+def test_bounds_are_shown_with_their_losses_and_one_is_chosen(tmp_path: Path) -> None:
+    """Three people of one, two and six rows: 1, 2, 3 and 5 rows of each leave out 6, 4, 3 and 1 of nine."""
+    rows, path = tmp_path / "visits.csv", tmp_path / "visits.schema.json"
+    rows.write_text("id,sex\np,w\nq,m\nq,m\n" + "r,w\n" * 6, encoding="utf-8")
+    about = {"rows": "visits", "units": "people"}
+    unit = {"id": "id", "max_rows": 2}
+    given = {"attributes": [{"name": "sex", "values": ["m", "w"]}], "about": about, "unit": unit}
+    Schema.from_dict(given).save(path)
+    review, session = (
+        Review(path, read_distributions(rows, Schema.load(path)), Proposal(Budget(epsilon=1))),
+        Session(),
+    )
+    client = entered(review, session)
+    page = words(client.get(f"{session.path}/").text)
+    assert "Counted: visits, at most 2 of each person" in page
+    for line in ("1 3 6 (66.7%)", "2 5 4 (44.4%)", "3 6 3 (33.3%)", "5 8 1 (11.1%)", "10 9 0 (0.0%)"):
+        assert line in page
+    noise = [float(each) for each in re.findall(r"%\) ± ([0-9.]+)", page)]
+    assert noise[2] == pytest.approx(3 * noise[0], rel=0.02)
+    for public, mark in (({}, {"from": "data"}), ({"public": "yes"}, {})):
+        client.post(f"{session.path}/bound", data=form(review, session, max_rows="3", **public), headers=OWN)
+        assert review.schema.to_dict()["unit"] == {"id": "id", "max_rows": 3, **mark}
+        review.undo()
+    wrong = client.post(f"{session.path}/bound", data=form(review, session, max_rows="many"), headers=OWN)
+    assert (wrong.status_code, "a bound must be a whole number" in wrong.text) == (422, True)

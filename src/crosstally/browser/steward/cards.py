@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import KW_ONLY, dataclass
 
 from crosstally.browser.common.site import texts_of
@@ -142,6 +143,21 @@ def outlook(review: Review) -> dict[str, object]:
     ]
     budget = review.wanted.budget
     return {"rows": rows, "instead": instead, "budget": str(budget), "epsilon": budget.to_dict().get("epsilon", "")}
+
+
+def bounds(review: Review) -> list[dict[str, str]]:
+    """Confidential: what bounds on the rows of a unit leave out, and the error to expect, which grows with them."""
+    own = review.schema.max_rows
+    error = next((each.error / own for each in review.outlook(review.schema)[0] if each.known), math.nan)
+    return [
+        {
+            "bound": f"{each.max_rows:,}",
+            "kept": f"{each.kept:,}",
+            "lost": f"{each.lost:,} ({each.share:.1%})",
+            "noise": "?" if math.isnan(error) else f"± {error * each.max_rows:,.3g}",
+        }
+        for each in review.distributions.losses(review.schema)
+    ]
 
 
 def _figure(expected: ExpectedError) -> str:

@@ -21,6 +21,7 @@ from crosstally.schema import (
     PublicCounts,
     RowReading,
     Schema,
+    Unit,
 )
 from crosstally.schema.facts import read_facts
 from crosstally.schema.reading import DateReading
@@ -116,6 +117,13 @@ def set_facts(schema: Schema, facts: str) -> Schema:
     except JsonError as error:
         raise SchemaError(f"the list of facts {error}") from None
     return replace(schema, facts=read_facts(given, schema.attributes))
+
+
+def set_bound(schema: Schema, max_rows: str, *, public: bool) -> Schema:
+    """How many rows of each unit are counted, and whether that is public knowledge or was chosen by the rows."""
+    if schema.unit is None or not re.fullmatch(r"[0-9]{1,9}", max_rows.strip()):
+        raise SchemaError("a bound must be a whole number of rows, of a schema with a unit")
+    return replace(schema, unit=Unit(schema.unit.id, int(max_rows), from_data=not public))
 
 
 def choose_origin(schema: Schema, name: str, *, from_data: bool) -> Schema:

@@ -152,6 +152,7 @@ class _Pages:
             cards=shown,
             problem=problem,
             facts=cards.facts(self.review.schema),
+            bounds=cards.bounds(self.review),
             saved=saved and not self.review.changed,
             previous=previous_of(self.review.path).name,
             **self._common(),
@@ -296,6 +297,8 @@ def _edit(page: str, form: Form, schema: Schema) -> Callable[[Schema], Schema] |
         return edits.approve
     if page == "facts":
         return partial(edits.set_facts, facts=_one(form, "facts"))
+    if page == "bound":
+        return partial(edits.set_bound, max_rows=_one(form, "max_rows"), public=_one(form, "public") == "yes")
     if name not in schema.names:
         return None
     known: dict[str, Callable[[Schema], Schema]] = {
