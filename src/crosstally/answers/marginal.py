@@ -40,7 +40,7 @@ class ErrorKind(StrEnum):
     """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
     intervals, wider above than below."""
     BOUNDS = "bounds"
-    """Some of its attributes were never measured together: intervals hold all that the measured tables allow."""
+    """Nothing is assumed of what was not measured: intervals hold all that the measured tables allow."""
     ESTIMATED = "estimated"
     """Estimated."""
     NONE = "none"
@@ -59,7 +59,7 @@ class ErrorKind(StrEnum):
         if self is ErrorKind.ESTIMATED:
             return "errors are estimated from the answers themselves, and right on average over many cells"
         if self is ErrorKind.BOUNDS:
-            return "some of these attributes were never measured together, so intervals hold all that is possible"
+            return "nothing is assumed of attributes never measured together: intervals hold all that is possible"
         return ""
 
 
