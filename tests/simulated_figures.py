@@ -171,7 +171,7 @@ TRIPLE, DRAWN = (0, 1, 3), 4
 
 def supposed_central(rng: np.random.Generator, full: NDArray[np.int64], release: Release) -> list[Floats]:
     """Tables with the true pairs, interactions of three attributes of the sizes that the release learned."""
-    return [with_log_interactions(rng, _true_pairs(full), release._sizes()) for _ in range(DRAWN)]
+    return [with_log_interactions(rng, _true_pairs(full), release._sizes().orders) for _ in range(DRAWN)]
 
 
 def supposed_local(rng: np.random.Generator, full: NDArray[np.int64], release: Release) -> list[Floats]:

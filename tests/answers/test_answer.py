@@ -154,7 +154,7 @@ def test_attributes_that_are_not_there(names: tuple[str, ...], message: str) -> 
 def test_an_unknown_method_names_the_known_ones() -> None:
     with pytest.raises(QueryError, match="unknown method 'least squares'; did you mean 'least-squares'"):
         ask([VIEW], "a", method="least squares")
-    with pytest.raises(QueryError, match="unknown method 'x'; there are maximum-entropy, least-squares"):
+    with pytest.raises(QueryError, match="unknown method 'x'; there are maximum-entropy, bounds, least-squares"):
         ask([VIEW], "a", method="x")
 
 

@@ -58,7 +58,7 @@ def test_the_size_of_interactions_is_learned() -> None:
     found = []
     for full in (flat, strong):
         release = released(rng, full, views)
-        weights_of_pairs = learned_sizes(release.estimate, release._bootstrap())[2]
+        weights_of_pairs = learned_sizes(release.estimate, release._bootstrap()).orders[2]
         assert weights_of_pairs.sum() == pytest.approx(1)
         found.append(float(np.sqrt(weights_of_pairs @ SIZES**2)))
     assert found[1] > 1.3 * found[0]
@@ -176,3 +176,47 @@ def test_exclusive_or_with_pairs_measured_is_known_to_fail() -> None:
     release = released(np.random.default_rng(5), full, list(combinations(range(3), 2)))
     assert not held(release, full, (0, 1, 2)).all()
     assert "are assumed to be as strong as measured ones" in repr(release.marginal("a0", "a1", "a2"))
+
+
+def correlated(rng: np.random.Generator, strengths: Sequence[float]) -> NDArray[np.int64]:
+    """20,000 people with a hidden number each; the larger its strength, the more an attribute of four values says."""
+    hidden = rng.standard_normal(20_000)
+    values = [
+        np.searchsorted([-0.7, 0.0, 0.7], strength * hidden + np.sqrt(1 - strength**2) * rng.standard_normal(20_000))
+        for strength in strengths
+    ]
+    shape = (4,) * len(strengths)
+    return np.bincount(np.ravel_multi_index(values, shape), minlength=4 ** len(strengths)).reshape(shape)
+
+
+def test_pairs_that_were_left_out_are_modelled_and_far_narrower_than_their_bounds() -> None:
+    """Eight attributes that depend on each other; 9 of 28 pairs are left out, at random: cells of 8 seeded releases."""
+    held, widths = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        full = correlated(rng, rng.uniform(0.1, 0.8, 8))
+        pairs = list(combinations(range(8), 2))
+        out = {pairs[i] for i in rng.choice(len(pairs), 9, replace=False)}
+        release = released(rng, full, [pair for pair in pairs if pair not in out])
+        for pair in out:
+            names, truth = [f"a{i}" for i in pair], margin(full, pair)
+            answer, bounds = release.marginal(*names), release.marginal(*names, method="bounds")
+            assert answer.error_kind is ErrorKind.MODELLED
+            assert np.array_equal(answer.values, bounds.values)
+            (low, high), (lowest, highest) = answer.interval(), bounds.interval()
+            held.append((low <= truth) & (truth <= high))
+            widths.append((high - low).mean() / (highest - lowest).mean())
+    assert 0.9 < np.mean(held) < 0.99
+    assert np.mean(widths) < 0.5
+
+
+def test_attributes_of_weak_pairs_have_weaker_left_out_ones() -> None:
+    """a0 to a2 depend on each other, a3 to a5 on nothing: a pair that was left out is taken to be like its own."""
+    rng = np.random.default_rng(3)
+    full = correlated(rng, [0.8, 0.8, 0.8, 0.0, 0.0, 0.0])
+    views = [pair for pair in combinations(range(6), 2) if pair not in {(0, 1), (3, 4)}]
+    sizes = released(rng, full, views)._sizes()
+    strong, weak = (np.sqrt(sizes.of(names) @ SIZES**2) for names in (("a0", "a1"), ("a3", "a4")))
+    assert strong > 1.2 * weak
+    alone = sizes.of(("x", "y"))  # nothing near it was measured: that of its order
+    assert alone == pytest.approx(sizes.orders[2])

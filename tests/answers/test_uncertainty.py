@@ -21,6 +21,7 @@ KINDS = {
     "linear law": ("none", ("a0", "a1"), LinearLaw),
     "draws of a covered table": ("shrunk", ("a0", "a1"), Draws),
     "draws of an unmeasured table": ("shrunk", ("a0", "a1", "a2"), Draws),
+    "draws of a pair left out": ("shrunk", ("a0", "a3"), Draws),
     "bounds": ("shrunk", ("a0", "a3"), Bounds),
 }
 
@@ -33,7 +34,7 @@ def released(nonnegative: str) -> Release:
 
 def answered(kind: str) -> Marginal:
     way, names, found = KINDS[kind]
-    table = released(way).marginal(*names)
+    table = released(way).marginal(*names, method="bounds" if found is Bounds else None)
     assert isinstance(table.uncertainty, found)
     return table
 

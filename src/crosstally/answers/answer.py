@@ -45,8 +45,12 @@ from crosstally.typing import Floats
 Names = tuple[str, ...]
 Reconstructing = Callable[[Known], list[Reconstruction]]
 
+BOUNDS = "bounds"
+"""Maximum entropy, with bounds of all that the measured margins allow in the place of a modelled interval."""
+
 METHODS: Mapping[str, Reconstructing] = {
     "maximum-entropy": greatest_entropy,
+    BOUNDS: greatest_entropy,
     "least-squares": least_norm,
     "linear-program": least_differences,
 }
@@ -190,8 +194,8 @@ class _Asked:
     def _filled(self, tables: Sequence[Names], known: Known) -> list[Marginal]:
         """Tables that are not covered, their gaps filled by a method.
 
-        Where some of their attributes were never measured together they have bounds, whatever the method; otherwise
-        only those of greatest entropy have intervals.
+        Those of greatest entropy have modelled intervals, or bounds where these are asked for, or where an attribute
+        was never measured. By other methods they have bounds where two attributes were never measured together.
         """
         estimate, errors, method = self.estimate, self.errors, self.method
         corrected = estimate.corrected != "none"
@@ -203,14 +207,18 @@ class _Asked:
                     "for it and all pairs measured; leave the method out, or use maximum-entropy"
                 )
         method = method or ("maximum-entropy" if known.reference is None else LATENT_CLASSES)
-        linear = method == "least-squares" and not corrected
+        bounded, linear = method == BOUNDS, method == "least-squares" and not corrected
         solve = linear_tables if linear else nearest_to_reference if method == LATENT_CLASSES else METHODS[method]
         kind, moments = ErrorKind.NONE, errors.moments(estimate)
         repeated = errors.bootstrap is not None and errors.sizes is not None
         if corrected and known.covered[0] and (repeated or moments is not None):
-            modelled = ErrorKind.MODELLED if solve in {greatest_entropy, nearest_to_reference} else ErrorKind.NONE
-            kind = modelled if _has_pairs(known) else ErrorKind.BOUNDS
-        out = []
+            entropic = solve in {greatest_entropy, nearest_to_reference}
+            # sizes of interactions are known from pairs on; the local model knows those of pairs it asked about
+            enough = 1 if entropic and moments is None else 2
+            kind = ErrorKind.MODELLED if entropic else ErrorKind.NONE
+            if bounded or not _measured_together(known, enough):
+                kind = ErrorKind.BOUNDS
+        method, out = "maximum-entropy" if bounded else method, []
         for i, (names, solved) in enumerate(zip(tables, solve(known), strict=True)):
             own: Uncertainty | None = None
             joint, table = None, self._unmeasured(names, known.row(i), solved.values)
@@ -237,7 +245,7 @@ class _Asked:
     def _with_reference(self, tables: Sequence[Names], known: Known) -> Known:
         """What is known, with the tables of the release's model where it has one and all pairs were measured."""
         held_out = self.errors.held_out
-        chosen = held_out() if held_out is not None and known.covered[0] and _has_pairs(known) else None
+        chosen = held_out() if held_out is not None and known.covered[0] and _measured_together(known, 2) else None
         return known if chosen is None else replace(known, reference=chosen.reference(self.estimate, tables))
 
     # Tables of values that were measured in groups
@@ -325,11 +333,11 @@ def _has_intervals(own: Uncertainty | None) -> TypeGuard[Bounds | Draws]:
     return isinstance(own, Bounds) or (isinstance(own, Draws) and isinstance(own.cells, Covered | Modelled))
 
 
-def _has_pairs(known: Known) -> bool:
-    """Whether every two of its attributes were measured together; otherwise the table has only bounds."""
+def _measured_together(known: Known, number: int) -> bool:
+    """Whether every so many of its attributes were measured together; where it has fewer, all of them."""
     axes = range(len(known.shape))
-    pairs = [sum(1 << axis for axis in pair) for pair in combinations(axes, min(2, len(axes)))]
-    return all(any(pair & subset == pair for subset in known.subsets) for pair in pairs)
+    sets = [sum(1 << axis for axis in some) for some in combinations(axes, min(number, len(axes)))]
+    return all(any(bits & subset == bits for subset in known.subsets) for bits in sets)
 
 
 def _where(joint: Marginal, names: Sequence[str], where: Where, errors: ErrorBars) -> Marginal:

@@ -25,6 +25,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from crosstally.answers.interactions import Sizes
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.matrix_errors import LinearErrors, MatrixError, NestedError
 from crosstally.answers.moments import Moments
@@ -89,7 +90,7 @@ class ErrorBars:
         variances_left: Mapping[tuple[str, ...], float] | None = None,
         groups: Groups | None = None,
         bootstrap: Callable[[], Bootstrap] | None = None,
-        sizes: Callable[[], Mapping[int, Floats]] | None = None,
+        sizes: Callable[[], Sizes] | None = None,
         held_out: Callable[[], ReferenceChoice | None] | None = None,
         corrected: str = "none",
     ) -> None:
@@ -106,9 +107,9 @@ class ErrorBars:
         self.measurements = tuple(measurements)
         self._moments: Moments | None = None
         self._laws: dict[tuple[str, ...], ErrorLaw] = {}
-        self._sizes_beside: dict[bool, Mapping[int, Floats]] = {}
+        self._sizes_beside: dict[bool, Sizes] = {}
 
-    def sizes_beside(self, *, referred: bool) -> Mapping[int, Floats]:
+    def sizes_beside(self, *, referred: bool) -> Sizes:
         """The sizes of interactions that tables leave unexplained which are raked from a model, or from none."""
         assert self.sizes is not None  # asked for by intervals alone
         chosen = None if self.held_out is None else self.held_out()
@@ -116,7 +117,9 @@ class ErrorBars:
             return self.sizes()
         if referred not in self._sizes_beside:
             trials = chosen.trials(referred=referred)
-            self._sizes_beside[referred] = calibrated(self.sizes(), trials, seed=self.digest)
+            sizes = self.sizes()
+            orders = calibrated(sizes.orders, trials, seed=self.digest)
+            self._sizes_beside[referred] = sizes if orders is sizes.orders else Sizes(orders, {})
         return self._sizes_beside[referred]
 
     def moments(self, estimate: Estimate) -> Moments | None:

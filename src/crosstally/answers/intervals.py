@@ -17,9 +17,9 @@ error of a sum of its cells is that of the replicates, times the mean s^2 of the
 
 Of an unmeasured table q is the answer, the maximum entropy table with the covered margins or the one nearest to a
 ``reference``. The noise part is as above, with the answer computed again for each replicate; a reference stays. For the
-model part each uncovered set of attributes gets a random interaction of a size that measured sets of its order have
-(``interactions``). All pairs were measured; otherwise there are ``bounds`` instead. q times the exponential of the sum
-of interactions is raked back to the covered margins of q. The mean square of the changes of those draws that raise a
+model part each uncovered set of attributes, pairs that were left out among them, gets a random interaction of a size
+that measured sets like it have (``interactions``). q times the exponential of the sum of interactions is raked back to
+the covered margins of q. The mean square of the changes of those draws that raise a
 cell is added to its noise above, of those that lower it below, and the variance of sampling people (q times the share
 of coefficients that no covered margin has) on both sides. Cells of nearly the same size share their noise, and the
 noise of a cell is at least its share of the noise of each covered margin that contains it.
@@ -31,14 +31,14 @@ the assumption, such as C = A xor B with only its pairs measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
 from crosstally.answers.changes import Change
-from crosstally.answers.interactions import SIZES, centred, interaction_factors, unknown_sets
+from crosstally.answers.interactions import SIZES, Sizes, centred, interaction_factors, unknown_sets
 from crosstally.answers.uncertainty import Spread
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
@@ -186,7 +186,7 @@ class Modelled:
     """A table that is not covered; ``sizes`` are those of interactions, ``known`` what is covered of it."""
 
     bootstrap: Callable[[], Bootstrap]
-    sizes: Callable[[], Mapping[int, Floats]]
+    sizes: Callable[[], Sizes]
     estimate: Estimate
     names: tuple[str, ...]
     known: Known
@@ -209,9 +209,10 @@ class Modelled:
 
     def drawn(self) -> Floats:
         """The answer, then what random interactions make of it."""
-        known, values = self.known, self.values[None]
+        known, values, sizes = self.known, self.values[None], self.sizes()
         normals = Normals(self.bootstrap().seed + 1)
-        factors = interaction_factors(normals, self.sizes(), known.shape, unknown_sets(known))
+        own = {axes: sizes.of([self.names[axis] for axis in axes]) for axes in unknown_sets(known)}
+        factors = interaction_factors(normals, sizes.orders, known.shape, list(own), own=own)
         return np.concatenate([values, raked(values * factors, values, known.subsets, len(known.shape))])
 
     def draws(self) -> Floats:
@@ -227,9 +228,9 @@ class Modelled:
         truth, tables = again[:1], again[1 + np.arange(number) % (len(again) - 1)]
         covered, logs = known.covered.reshape(shape), np.zeros((number, *shape))
         for order in range(1, ndim + 1):
-            weights = sizes.get(order, sizes[max(sizes)]) if order > 2 else None
             for axes in combinations(range(ndim), order):
                 if not covered[tuple(int(axis in axes) for axis in range(ndim))]:
+                    weights = sizes.of([self.names[axis] for axis in axes]) if order > 1 else None
                     logs += _interaction(seed, self.names, shape, axes, weights=weights, number=number)
         people = Normals(stream_seed(seed, "people", self.names)).draw((number, *shape))
         moved = tables * np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) + np.sqrt(np.maximum(tables, 0.0)) * people

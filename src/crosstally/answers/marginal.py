@@ -40,7 +40,7 @@ class ErrorKind(StrEnum):
     """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
     intervals, wider above than below."""
     BOUNDS = "bounds"
-    """Some of it was never measured, attributes together or places within bins: intervals hold all that is possible."""
+    """Nothing is assumed of what was not measured, tables or places within bins: intervals hold all that is possible."""
     ESTIMATED = "estimated"
     """Estimated."""
     NONE = "none"

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change
-from crosstally.answers.interactions import interaction_factors
+from crosstally.answers.interactions import Sizes, interaction_factors
 from crosstally.answers.intervals import LEAST, MARGIN, Covered, Modelled, modelled_spread, squares_shared
 from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.answers.unmeasured.proportional_fitting import rake
@@ -79,7 +79,7 @@ class SpreadOverGroups:
     """
 
     whole: Covered | Modelled
-    sizes: Callable[[], Mapping[int, Floats]]
+    sizes: Callable[[], Sizes]
     axes: Mapping[int, InGroups]
     cells: Floats
     own: Callable[[tuple[int, ...]], Floats | None]
@@ -116,7 +116,7 @@ class SpreadOverGroups:
         own = {axes: found for axes in sets if (found := self.own(axes)) is not None}
         stretched = {axis: each.stretch() for axis, each in self.axes.items()}
         normals = Normals(self.whole.bootstrap().seed + 2)
-        factors = interaction_factors(normals, self.sizes(), shape, sets, own=own, stretched=stretched)
+        factors = interaction_factors(normals, self.sizes().orders, shape, sets, own=own, stretched=stretched)
         groups = self.cells[None]
         if isinstance(self.whole, Modelled):
             moved = self.whole.drawn()[1:]

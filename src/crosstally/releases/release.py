@@ -19,7 +19,7 @@ from crosstally.analysis.associations import Normalize, crosstab
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.integer_tables import IntegerTables, Rounding, integer_tables
-from crosstally.answers.interactions import learned_sizes
+from crosstally.answers.interactions import Sizes, learned_sizes
 from crosstally.answers.marginal import Marginal
 from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, held_out
 from crosstally.checks import check_kind, names_in, several
@@ -35,7 +35,6 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
 from crosstally.text_table import aligned
-from crosstally.typing import Floats
 from crosstally.workload import Workload, check_workload
 
 if TYPE_CHECKING:
@@ -162,12 +161,12 @@ class Release:
         rows, way = self.statement.rows, self.nonnegative
         return bootstrapped(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
 
-    def _sizes(self) -> Mapping[int, Floats]:
+    def _sizes(self) -> Sizes:
         return self._learned_sizes
 
     @cached_property
-    def _learned_sizes(self) -> Mapping[int, Floats]:
-        """The sizes of interactions, by order, which the intervals of unmeasured tables use."""
+    def _learned_sizes(self) -> Sizes:
+        """The sizes of interactions which the intervals of unmeasured tables use."""
         return learned_sizes(replace(self.estimate, groups=None), self._bootstrapped)
 
     def _held_out(self) -> ReferenceChoice | None:

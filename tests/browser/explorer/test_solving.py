@@ -45,7 +45,8 @@ def test_what_tables_cost() -> None:
     assert price(release, [("a",)]) == 100  # at least
     assert price(release, [("a", "b")]) == 400
     assert price(release, [("a", "b", "c")]) == 25 * 8_000  # modelled
-    assert price(release, [("a", "b", "d")]) == 8_000  # has bounds alone
+    assert price(release, [("a", "b", "d")]) == 25 * 8_000
+    assert price(sized(20, tables=[("a", "b")]), [("a", "b", "d")]) == 8_000  # nobody measured d: bounds alone
     assert price(release, [("a",), ("b", "a")]) == 500
     assert price(release, [("a",)], Where.of("b = b1 and c = c1", release.schema)) == 25 * 8_000
     assert price(release.refit(nonnegative="none"), [("a", "b", "c")]) == 8_000

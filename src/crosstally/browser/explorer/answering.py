@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import combinations
 from pathlib import Path
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
@@ -80,7 +79,7 @@ def _is_modelled(release: Release, names: Sequence[str]) -> bool:
     """Whether intervals of a table fill its gaps in every replicate. Tables with bounds are filled once."""
     if release.nonnegative == "none" or release.covers(*names):
         return False
-    return release.estimate.groups is not None or bool(release.estimate.covered(list(combinations(names, 2))).all())
+    return release.estimate.groups is not None or bool(release.estimate.covered([(name,) for name in names]).all())
 
 
 def metered(release: Release, spent: int = 0) -> Tables:
