@@ -26,7 +26,7 @@ from typing import Literal
 
 import numpy as np
 
-from crosstally.analysis.hypothesis_tests import HypothesisTest, Of, independent_cells, p_text, test
+from crosstally.analysis.significance import HypothesisTest, Of, independent_cells, p_text, test
 from crosstally.answers.changes import Change
 from crosstally.answers.joint_draws import joined
 from crosstally.answers.marginal import Marginal

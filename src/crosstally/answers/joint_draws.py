@@ -88,7 +88,7 @@ class Joint:
         cells = partial(combined, function, places, ndim)
         draws, unshrunk = partial(_combined_draws, self, other, cells), partial(_combined_unshrunk, self, other, cells)
         linear = partial(_combined_form, self, other, sign, places, ndim) if sign is not None else not_linear
-        return Joint(_together(self, other), draws, linear, self.replicates and other.replicates, unshrunk)
+        return Joint(together([self, other]), draws, linear, self.replicates and other.replicates, unshrunk)
 
 
 def side_by_side(joints: Sequence[Joint]) -> list[Floats]:
@@ -122,17 +122,18 @@ def root_mean_square(draws: Floats) -> Floats:
         return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
 
 
-def _together(one: Joint, other: Joint) -> tuple[ErrorBars, ...]:
-    """The releases that two answers rest on; raises where nobody said that these are independent."""
-    if one.sources == other.sources:
-        return one.sources
-    first, second = ({source.key for source in joint.sources} for joint in (one, other))
-    if not (first <= second or second <= first):
-        raise QueryError(
-            "answers of different releases must not be mixed unless these are independent; "
-            "if they are, say so: a, b = ct.analysis.independent(a, b)"
-        )
-    return one.sources if first >= second else other.sources
+def together(joints: Sequence[Joint]) -> tuple[ErrorBars, ...]:
+    """The releases that some answers rest on; raises where nobody said that these are independent."""
+    found = joints[0].sources
+    for joint in joints[1:]:
+        first, second = ({source.key for source in sources} for sources in (found, joint.sources))
+        if not (first <= second or second <= first):
+            raise QueryError(
+                "answers of different releases must not be mixed unless these are independent; "
+                "if they are, say so: a, b = ct.analysis.independent(a, b)"
+            )
+        found = found if first >= second else joint.sources
+    return found
 
 
 # Functions rather than closures, so that an answer can be pickled

@@ -39,7 +39,7 @@ class HypothesisTest:
     """A test: what its null says, what that is about (``of``), its statistic, and the p-value."""
 
     null: str
-    of: Of
+    of: str
     statistic: float
     p_value: float
 
