@@ -146,6 +146,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "LinearStrategies along": lambda word: ct.strategies.LinearStrategies(along=word),
     "Marginal error_kind": marginal,
+    "Marginal.interval of": lambda word: str(release().marginal("a0").interval(of=word)),
     "Noise kind": lambda word: Noise(word, 2.0).kind,
     "Plan neighbours": lambda word: ct.Plan(SCHEMA, (), **{**PLAN, "neighbours": word}).neighbours,
     "Plan objective": lambda word: ct.Plan(SCHEMA, (), **PLAN, objective=word).objective,
