@@ -74,7 +74,7 @@ def test_one_attribute_prints_as_a_list() -> None:
         "sex          count",
         "Male    1,000 ± 21",
         "Female  1,100 ± 21",
-        "± one standard error (least-squares)",
+        "± one standard error, for the rows counted (least-squares)",
     ]
 
 
@@ -96,7 +96,7 @@ def test_cells_that_have_ends_show_them() -> None:
         "sex                      count",
         "Male      1,000 (980 to 1,060)",
         "Female  1,100 (1,080 to 1,160)",
-        "(... to ...) 95% intervals, after the correction of negative cells (least-squares)",
+        "(... to ...) 95% intervals for the rows counted, after the correction of negative cells (least-squares)",
     ]
 
 
@@ -120,7 +120,7 @@ def test_long_tables_are_cut() -> None:
 
 
 def test_the_footnote_says_what_the_error_is() -> None:
-    assert repr(marginal(SEX, corrected=True)).endswith("± one standard error (least-squares)")
+    assert repr(marginal(SEX, corrected=True)).endswith("± one standard error, for the rows counted (least-squares)")
     assert "standard error, estimated" in repr(marginal(SEX, error_kind=ErrorKind.ESTIMATED))
 
 
@@ -129,7 +129,7 @@ def test_the_total_prints_too() -> None:
         "total",
         "    count",
         "1,000 ± 0",
-        "± one standard error (least-squares)",
+        "± one standard error, for the rows counted (least-squares)",
     ]
 
 

@@ -146,6 +146,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "LinearStrategies along": lambda word: ct.strategies.LinearStrategies(along=word),
     "Marginal error_kind": marginal,
+    "Marginal.interval of": lambda word: str(release().marginal("a0").interval(of=word)),
     "Noise kind": lambda word: Noise(word, 2.0).kind,
     "Plan neighbours": lambda word: ct.Plan(SCHEMA, (), **{**PLAN, "neighbours": word}).neighbours,
     "Plan objective": lambda word: ct.Plan(SCHEMA, (), **PLAN, objective=word).objective,
@@ -175,6 +176,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "release neighbours": lambda word: released(neighbours=word),
     "release objective": lambda word: released(objective=word),
     "sensitivity_of_tables neighbours": lambda word: sensitivity_of_tables(2, SCHEMA, word),
+    "test of": lambda word: ct.analysis.test(release().marginal("a0", "a1"), of=word),
     "uniform_budgets kind": lambda word: recovery.uniform_budgets(STRATEGY, amount=1, kind=word).tolist(),
 }
 NOISE_OF_TABLES = ("demands", "group_budgets", "least_objective", "plan_matrix", "program_budgets", "uniform_budgets")

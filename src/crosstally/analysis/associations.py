@@ -26,10 +26,10 @@ from typing import Literal
 
 import numpy as np
 
-from crosstally.analysis.hypothesis_tests import HypothesisTest, Of, independent_cells, p_text, test
+from crosstally.analysis.significance import HypothesisTest, independent_cells, p_text, test
 from crosstally.answers.changes import Change
 from crosstally.answers.joint_draws import joined
-from crosstally.answers.marginal import Marginal
+from crosstally.answers.marginal import Marginal, Of
 from crosstally.answers.uncertainty import Bounds, Ends, normal_quantile
 from crosstally.checks import check_kind
 from crosstally.errors import QueryError

@@ -111,6 +111,11 @@ class _Asked:
     method: str | None
     caption: str
 
+    @property
+    def rows(self) -> float:
+        """The number of rows; NaN where it is not known."""
+        return float(self.estimate.table(())) if self.estimate.covers(()) else math.nan
+
     def tables(self, tables: Sequence[Sequence[str]]) -> list[Marginal]:
         """The tables over some sets of attributes."""
         if self.estimate.groups is not None:
@@ -185,9 +190,9 @@ class _Asked:
             form = partial(LinearForm.table, errors, names, values.shape)
             known = table is None or replicates
             unshrunk = partial(_unshrunk, errors, self.estimate, names, values if table is None else None)
-            return Joint((errors,), draws, form, replicates, unshrunk if known else not_linear)
+            return Joint((errors,), draws, form, replicates, unshrunk if known else not_linear, self.rows)
         # in groups and in full: no product form has its errors
-        return None if table is None else Joint((errors,), draws, replicates=replicates)
+        return None if table is None else Joint((errors,), draws, replicates=replicates, rows=self.rows)
 
     # Tables that nobody measured
 
@@ -223,7 +228,7 @@ class _Asked:
             own: Uncertainty | None = None
             joint, table = None, self._unmeasured(names, known.row(i), solved.values)
             if table is not None and (repeated or kind is ErrorKind.MODELLED):
-                joint = Joint((errors,), table.draws)
+                joint = Joint((errors,), table.draws, rows=self.rows)
             if kind is ErrorKind.BOUNDS:
                 ends = partial(margin_bounds, partial(answer, estimate, errors), names, known.shape, known.subsets)
                 own = Bounds(joint, ends=ends, additive=repeated)

@@ -68,8 +68,8 @@ def moved(order: tuple[int, ...]) -> Change:
     return Change(turned, partial(LinearForm.mapped, function=turned))
 
 
-def scaled(factor: float) -> Change:
-    """Times a number."""
+def scaled(factor: float | Floats) -> Change:
+    """Times a number, or a number for each cell."""
     return Change(partial(np.multiply, factor), partial(LinearForm.scaled, factor=factor))
 
 

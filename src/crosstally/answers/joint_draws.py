@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -28,8 +28,17 @@ from crosstally.errors import QueryError
 from crosstally.residuals.axes import placed
 from crosstally.typing import Floats
 
-if TYPE_CHECKING:
-    from crosstally.answers.error_bars import ErrorBars
+
+class Source(Protocol):
+    """What answers rest on: ``digest`` tells measurements apart, ``key`` also what was made of them."""
+
+    @property
+    def digest(self) -> int:
+        """Of the measurements."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for answers that err together."""
 
 
 def not_linear() -> None:
@@ -44,14 +53,16 @@ class Joint:
     ``sources`` are one release, or several that were stated to be independent. ``make_draws`` makes the stack of
     tables, the first that of the truth of the replicates, and ``make_form`` the linear form, None where there is none.
     ``replicates`` says that there is just one draw of each replicate. Tables that have several visit the replicates in
-    turn, so that these draws belong to theirs over and over. ``make_unshrunk`` makes the table as it was measured.
+    turn, so that these draws belong to theirs over and over. ``make_unshrunk`` makes the table as it was measured,
+    ``rows`` is the number of rows of the release, NaN where it is not known.
     """
 
-    sources: tuple[ErrorBars, ...]
+    sources: tuple[Source, ...]
     make_draws: Callable[[], Floats]
     make_form: Callable[[], LinearForm | None] = not_linear
     replicates: bool = False
     make_unshrunk: Callable[[], Floats | None] = not_linear
+    rows: float = math.nan
 
     @cached_property
     def draws(self) -> Floats:
@@ -79,7 +90,7 @@ class Joint:
     def changed(self, change: Change) -> Joint:
         """Of what becomes of the table."""
         draws, form = partial(_changed_draws, self, change), partial(_changed_form, self, change)
-        return Joint(self.sources, draws, form, self.replicates, partial(_changed_unshrunk, self, change))
+        return Joint(self.sources, draws, form, self.replicates, partial(_changed_unshrunk, self, change), self.rows)
 
     def combined(
         self, other: Joint, function: np.ufunc, places: Places, *, ndim: int, sign: float | None = None
@@ -88,7 +99,7 @@ class Joint:
         cells = partial(combined, function, places, ndim)
         draws, unshrunk = partial(_combined_draws, self, other, cells), partial(_combined_unshrunk, self, other, cells)
         linear = partial(_combined_form, self, other, sign, places, ndim) if sign is not None else not_linear
-        return Joint(_together(self, other), draws, linear, self.replicates and other.replicates, unshrunk)
+        return Joint(together([self, other]), draws, linear, self.replicates and other.replicates, unshrunk, self.rows)
 
 
 def side_by_side(joints: Sequence[Joint]) -> list[Floats]:
@@ -99,10 +110,11 @@ def side_by_side(joints: Sequence[Joint]) -> list[Floats]:
     """
     several = [len(joint.draws) for joint in joints if not joint.replicates]
     rows = min(several) if several else min(len(joint.draws) for joint in joints)
-    return [_repeated(joint.draws, rows) if joint.replicates else joint.draws[:rows] for joint in joints]
+    return [repeated(joint.draws, rows) if joint.replicates else joint.draws[:rows] for joint in joints]
 
 
-def _repeated(draws: Floats, rows: int) -> Floats:
+def repeated(draws: Floats, rows: int) -> Floats:
+    """So many of the draws, those of replicates over and over."""
     if rows <= len(draws):
         return draws[:rows]
     return np.concatenate([draws[:1], draws[1 + np.arange(rows - 1) % (len(draws) - 1)]])
@@ -122,17 +134,18 @@ def root_mean_square(draws: Floats) -> Floats:
         return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
 
 
-def _together(one: Joint, other: Joint) -> tuple[ErrorBars, ...]:
-    """The releases that two answers rest on; raises where nobody said that these are independent."""
-    if one.sources == other.sources:
-        return one.sources
-    first, second = ({source.key for source in joint.sources} for joint in (one, other))
-    if not (first <= second or second <= first):
-        raise QueryError(
-            "answers of different releases must not be mixed unless these are independent; "
-            "if they are, say so: a, b = ct.analysis.independent(a, b)"
-        )
-    return one.sources if first >= second else other.sources
+def together(joints: Sequence[Joint]) -> tuple[Source, ...]:
+    """The releases that some answers rest on; raises where nobody said that these are independent."""
+    found = joints[0].sources
+    for joint in joints[1:]:
+        first, second = ({source.key for source in sources} for sources in (found, joint.sources))
+        if not (first <= second or second <= first):
+            raise QueryError(
+                "answers of different releases must not be mixed unless these are independent; "
+                "if they are, say so: a, b = ct.analysis.independent(a, b)"
+            )
+        found = found if first >= second else joint.sources
+    return found
 
 
 # Functions rather than closures, so that an answer can be pickled

@@ -175,8 +175,8 @@ class LinearForm:
         ]
         return LinearForm(function(np.broadcast_to(0.0, (1, *self.shape))).shape[1:], tuple(terms))
 
-    def scaled(self, factor: float) -> LinearForm:
-        """Times a number."""
+    def scaled(self, factor: float | Floats) -> LinearForm:
+        """Times a number, or a number for each cell."""
         return replace(self, terms=tuple(replace(term, factor=term.factor * factor) for term in self.terms))
 
     def plus(self, other: LinearForm) -> LinearForm | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, overload
+from typing import Any, Literal, NoReturn, get_args, overload
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change
 from crosstally.answers.operations import COUNT, LabelledTable
-from crosstally.answers.uncertainty import Bounds, LinearLaw, Uncertainty
-from crosstally.checks import optional
+from crosstally.answers.sampling import design_effect_of, with_sampling
+from crosstally.answers.uncertainty import Bounds, Draws, LinearLaw, Uncertainty
+from crosstally.checks import is_number, optional
 from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import read_only
@@ -24,6 +25,9 @@ from crosstally.platform_files import write_bytes, write_text, writing
 from crosstally.schema import Schema
 from crosstally.text_table import MAX_ROWS, cell_rows, text_table
 from crosstally.typing import Floats, Interval
+
+Of = Literal["table", "population"]
+"""What errors are about: the rows that were counted, or the population that they are a sample of."""
 
 USUAL_LEVEL = 0.95
 """The level of intervals where none is asked for."""
@@ -93,7 +97,7 @@ class Marginal(LabelledTable):
     by how much, in counts, a cell of a measured marginal may differ from the same marginal of an answer that was never
     measured: noise leaves marginals that no table has. ``caption`` says where it comes from. ``where`` is the condition
     that the counted rows satisfy, empty for all rows; the schema then has only the labels that such rows can have.
-    ``quantity`` says what the numbers are.
+    ``quantity`` says what the numbers are, ``of`` whether errors are about the rows counted or the population behind.
     """
 
     schema: Schema
@@ -107,6 +111,7 @@ class Marginal(LabelledTable):
     caption: str = ""
     where: str = ""
     quantity: str = COUNT
+    of: str = "table"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values, np.float64))
@@ -142,18 +147,59 @@ class Marginal(LabelledTable):
         check_level(level)
         return np.full(self.schema.shape, math.nan if self.uncertainty is None else self.uncertainty.half_width(level))
 
-    def interval(self, level: float = USUAL_LEVEL) -> Interval:
+    def interval(
+        self,
+        level: float = USUAL_LEVEL,
+        *,
+        of: Of = "table",
+        design_effect: float | None = None,
+        fraction: float = 0.0,
+    ) -> Interval:
         """The ends of an interval for each cell that contains the true count with this probability; NaN if unknown.
 
         For corrected cells they are whole numbers, not below zero, and not symmetric. For the linear
         estimate they are its values plus and minus ``half_width``.
+
+        Args:
+            level: How sure they are.
+            of: ``"population"`` adds the sampling of rows, as ``of_population`` does with the other two.
+            design_effect: Of the sample.
+            fraction: How much of the population was sampled.
         """
         check_level(level)
+        if of not in get_args(Of):
+            raise QueryError(must_be_one_of("of", get_args(Of), of))
+        if of == "population" and self.of != of:
+            return self.of_population(design_effect=design_effect, fraction=fraction).interval(level)
         if self.uncertainty is None:
             unknown = np.full(self.schema.shape, math.nan)[()]
             return Interval(unknown, unknown)
         low, high = self.uncertainty.interval(self.values, level)
         return Interval(low[()], high[()])
+
+    def of_population(self, *, design_effect: float | None = None, fraction: float = 0.0) -> Marginal:
+        """The same counts with errors about the population that the rows are a sample of: noise and sampling.
+
+        What is computed from them afterwards has such errors too: ``m.of_population().shares()``.
+
+        Args:
+            design_effect: By what the variance of sampling exceeds that of single rows drawn at random. Must be given
+                where people may have several rows; 1 otherwise.
+            fraction: How much of the population was sampled, 0 to 1.
+        """
+        if self.quantity != COUNT or self.of != "table":
+            raise QueryError("only counts become those of a population: m.of_population().shares()")
+        if not is_number(fraction) or not 0 <= fraction <= 1:
+            raise QueryError(f"fraction must be from 0 to 1, got {fraction!r}")
+        effect = design_effect_of(self.schema, design_effect)
+        if self.joint is None:
+            raise QueryError("the error of this table is not known")
+        where = f"{self.attributes} {self.where}"
+        joint = with_sampling(self.joint, self.values, factor=effect * (1 - fraction), where=where)
+        own = Draws(joint, quantity=COUNT, modelled=self.uncertainty is not None and self.uncertainty.modelled)
+        found = self._computed(self.schema, self.values, own, quantity=COUNT)
+        about = f"errors are of the population behind the rows, design effect {effect:g}"
+        return replace(found, of="population", caption="; ".join(filter(None, [self.caption, about])))
 
     # What is computed from it
 
@@ -183,6 +229,7 @@ class Marginal(LabelledTable):
             relaxed=0.0,
             where=" against ".join(dict.fromkeys(each.where for each in (self, *others) if each.where)),
             quantity=quantity,
+            of="population" if "population" in {self.of, *(each.of for each in others)} else "table",
         )
 
     def without_error(self) -> Marginal:
@@ -239,24 +286,30 @@ class Marginal(LabelledTable):
         return html_table(heads, rows, caption=self._title(), note=self._footnote(), left=left, more=more)
 
     def _footnote(self) -> str:
+        about = "rows counted" if self.of == "table" else "population behind the rows"
         if self.shows_intervals and self.uncertainty is not None:
             assumed = f": {self.error_kind.assumption}" if self.error_kind.assumption else ""
             after = ", after the correction of negative cells" if self.error_kind is ErrorKind.CORRECTED else ""
-            return f"(... to ...) {USUAL_LEVEL:.0%} intervals{after}{assumed} ({self.method})"
+            return f"(... to ...) {USUAL_LEVEL:.0%} intervals for the {about}{after}{assumed} ({self.method})"
         if self.uncertainty is None:
             return f"± ?: the error is not known ({self.method})"
         known = f", {self.error_kind.value}" if self.error_kind is ErrorKind.ESTIMATED else ""
-        return f"± one standard error{known} ({self.method})"
+        return f"± one standard error{known}, for the {about} ({self.method})"
 
     # What it can become
 
     def number_columns(self) -> tuple[str, str]:
         """The names of the columns of counts and errors; underscores are added where attributes bear them already."""
-        return self._free(self.quantity), self._free("std_error")
+        return self._free(self.quantity), self._free(f"{self._prefix}std_error")
 
     def interval_columns(self) -> tuple[str, str]:
         """The names of the columns of the ends of intervals, found as those of ``number_columns``."""
-        return self._free(f"{self.quantity}_low"), self._free(f"{self.quantity}_high")
+        low, high = (f"{self._prefix}{self.quantity}_{end}" for end in ("low", "high"))
+        return self._free(low), self._free(high)
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self.of == "table" else f"{self.of}_"
 
     def _free(self, name: str) -> str:
         while name in self.attributes:

@@ -16,12 +16,12 @@ from crosstally.answers.changes import (
     combined,
     in_a_row,
     moved,
-    scaled,
     shifted,
     statistic,
     taken,
 )
 from crosstally.answers.joint_draws import Joint
+from crosstally.answers.public_numbers import public_numbers
 from crosstally.answers.uncertainty import Uncertainty, computed
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError, did_you_mean
@@ -29,7 +29,9 @@ from crosstally.schema import Attribute, Level, Schema
 from crosstally.schema.canonical import canonical_text
 from crosstally.typing import Floats
 
-COUNT, DIFFERENCE, RATIO, SHARE, VALUE = "count", "difference", "ratio", "share", "value"
+COUNT, DIFFERENCE, RATE, RATIO, SHARE, VALUE = "count", "difference", "rate", "ratio", "share", "value"
+
+_MOST_CELLS = 5_000  # of a covariance: 200 MB
 
 
 class LabelledTable(ABC):
@@ -70,6 +72,29 @@ class LabelledTable(ABC):
     def joint(self) -> Joint | None:
         """How its cells vary together with those of other answers, where that is known."""
         return None if self.uncertainty is None else self.uncertainty.joint
+
+    def draws(self) -> Floats:
+        """The table as it could have come out: (1 + draws, *shape), to compute anything with its error.
+
+        Row 0 is the truth of the replicates, and each further row what the inference made of it with noise drawn anew.
+        Row r belongs to row r of all answers of the release, so a function f of several answers, row by row, has
+
+            std_error = sqrt(mean over r >= 1 of (f(draws[r]) - f(draws[0])) ** 2)
+
+        as with replicate weights, row 0 in the place of the full sample. Unmeasured tables have more rows, which visit
+        the replicates in turn: row 1 + r of 101 belongs to row 1 + r + 100 k.
+        """
+        if self.joint is None:
+            raise QueryError("the error of this table is not known, so it has no draws")
+        return self.joint.draws.copy()
+
+    def covariance(self) -> Floats:
+        """The covariance of each two numbers over the draws: (cells, cells), cells as in ``values.ravel()``."""
+        if self.values.size > _MOST_CELLS:
+            raise QueryError(f"a covariance is of at most {_MOST_CELLS:,} cells, got {self.values.size:,}")
+        draws = self.draws().reshape(-1, self.values.size)
+        apart = draws[1:] - draws[0]
+        return np.asarray(apart.T @ apart / len(apart))
 
     def unshrunk_draws(self) -> Floats:
         """The table before noise is shrunk and negative cells are corrected, then the same with its noise drawn anew.
@@ -329,14 +354,22 @@ class LabelledTable(ABC):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Self | float) -> Self:
+    def __truediv__(self, other: Self | float | Mapping[Any, float] | NDArray[Any]) -> Self:
+        """Divided by a table of answers, by a number, or by public numbers, which gives a rate.
+
+        Public numbers are a pandas Series or a mapping, by label, or an array of the same shape:
+        ``release.marginal("region") / population``.
+        """
         if isinstance(other, LabelledTable):
             counts = {self.quantity, other.quantity} <= {COUNT, SHARE, RATIO}
             return self._with(other, np.divide, RATIO if counts else VALUE)
+        if isinstance(other, np.ndarray) or hasattr(other, "items"):
+            return self._scaled(1 / public_numbers(self.schema, other), RATE)
         return self._scaled(1 / _number(other))
 
-    def _scaled(self, factor: float) -> Self:
-        return self._changed(self.schema, scaled(factor), VALUE)
+    def _scaled(self, factor: float | Floats, quantity: str = VALUE) -> Self:
+        own = None if self.uncertainty is None else self.uncertainty.scaled(factor, self.values, quantity)
+        return self._computed(self.schema, self.values * factor, own, quantity=quantity)
 
     def _plus(self, other: Self | float, sign: float, function: np.ufunc) -> Self:
         if not isinstance(other, LabelledTable):

@@ -34,13 +34,14 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.changes import Change, emptied
+from crosstally.answers.changes import Change, emptied, scaled
 from crosstally.answers.joint_draws import Joint, root_mean_square
 from crosstally.typing import Floats
 
 _RANGES = {
     "count": (0.0, np.inf),
     "share": (0.0, 1.0),
+    "rate": (0.0, np.inf),
     "ratio": (0.0, np.inf),
     "odds ratio": (0.0, np.inf),
     "relative risk": (0.0, np.inf),
@@ -119,13 +120,15 @@ class Spread:
 class SingleCells:
     """Which cells are single cells of another table, ``whole``, with some values: they are as sure as they are there.
 
-    ``alone`` marks them, ``numbers`` are those of their cells in the flat table.
+    ``alone`` marks them, ``numbers`` are those of their cells in the flat table, ``factor`` is what they are times,
+    positive numbers: a count over a public number is as sure as the count.
     """
 
     whole: Uncertainty
     values: Floats
     alone: NDArray[np.bool_]
     numbers: NDArray[np.intp]
+    factor: float | Floats = 1.0
 
     @classmethod
     def of(cls, whole: Uncertainty, change: Change, values: Floats) -> SingleCells | None:
@@ -136,7 +139,7 @@ class SingleCells:
 
     def put(self, there: float | Floats, own: Callable[[], float | Floats]) -> Floats:
         """What the other table says about its cells, and what these say of their own about the rest."""
-        found = np.broadcast_to(there, self.values.shape).ravel()[self.numbers]
+        found = np.broadcast_to(there, self.values.shape).ravel()[self.numbers] * self.factor
         return found if self.alone.all() else np.where(self.alone, found, own())
 
 
@@ -221,6 +224,15 @@ class Uncertainty(ABC):
         joint = None if self.joint is None else self.joint.changed(change)
         part = SingleCells.of(self, change, values)
         return replace(self, joint=joint, change=change.after(self.change), error=error, part=part)
+
+    def scaled(self, factor: float | Floats, values: Floats, quantity: str) -> Uncertainty | None:
+        """Of the table, which has these values, times a number, or a number for each cell."""
+        mapped = self.map(scaled(factor), values, quantity, counts=False)
+        if np.min(factor, initial=1.0) <= 0:
+            return mapped
+        cells = np.arange(values.size).reshape(values.shape)
+        part = SingleCells(self, values, np.ones(values.shape, np.bool_), cells, factor)
+        return replace(self if mapped is None else mapped, part=part)
 
     def map(self, change: Change, values: Floats, quantity: str, *, counts: bool) -> Uncertainty | None:
         """Of what becomes of the table, which has these values; ``counts`` says that its cells still are counts."""

@@ -6,16 +6,17 @@ Nothing here has access to rows or noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from crosstally.analysis.associations import Normalize, crosstab
+from crosstally.analysis.computing import compute
 from crosstally.answers.answer import answer_all
 from crosstally.answers.error_bars import ErrorBars
 from crosstally.answers.integer_tables import IntegerTables, Rounding, integer_tables
@@ -254,6 +255,27 @@ class Release:
         down, across = names_in([rows]), names_in([columns])
         table = self.marginal(*down, *across, where=where)
         return crosstab(table, down, across, margins=margins, normalize=normalize)
+
+    def compute(
+        self,
+        function: Callable[..., Any],
+        tables: Iterable[Sequence[str] | str],
+        *,
+        where: str | Mapping[str, object] | Question | None = None,
+        quantity: str = "value",
+    ) -> Marginal:
+        """Any function of tables, with its error: it is called once for each draw.
+
+        ``release.compute(lambda a, b: a[0] / b[1].sum(), [("sex",), ("sex", "age")])``. Several numbers have a
+        ``covariance()``.
+
+        Args:
+            function: Takes an array for each table and gives a number, a list of numbers or named numbers.
+            tables: The attributes of each table.
+            where: Count only rows that satisfy this.
+            quantity: What the numbers are called.
+        """
+        return compute(function, self.marginals(tables, where=where), quantity=quantity)
 
     def sql(self, statement: str, *, level: float = 0.95) -> SqlAnswer:
         """The answer to one SELECT over the people of this release, with both ends of an interval beside each number.

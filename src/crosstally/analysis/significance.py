@@ -12,20 +12,17 @@ has, each with an e of its own, as in the Monte Carlo test of Gaboardi, Lim, Rog
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
-from crosstally.answers.marginal import Marginal
-from crosstally.checks import is_number
+from crosstally.answers.marginal import Marginal, Of
+from crosstally.answers.sampling import design_effect_of
 from crosstally.errors import QueryError, must_be_one_of
 from crosstally.typing import Floats
-
-Of = Literal["table", "population"]
 
 _REFERENCES = 2_000
 """Tables drawn under a null about the population: a p-value of 0.05 is known to 0.005."""
@@ -39,7 +36,7 @@ class HypothesisTest:
     """A test: what its null says, what that is about (``of``), its statistic, and the p-value."""
 
     null: str
-    of: Of
+    of: str
     statistic: float
     p_value: float
 
@@ -78,7 +75,7 @@ def test(  # a statistical one
     """
     if of not in get_args(Of):
         raise QueryError(must_be_one_of("of", get_args(Of), of))
-    excess = sampling_excess(table, design_effect) if of == "population" else 0.0
+    excess = design_effect_of(table.schema, design_effect) if of == "population" else 0.0
     expected: Callable[[Floats], Floats] = independent_cells
     if other is None:
         _check_counts(table, 2)
@@ -92,17 +89,6 @@ def test(  # a statistical one
         first = table.unshrunk_draws()[: len(rest)]
         stack = np.stack([first, first - rest[: len(first)]], axis=1).reshape(len(first), 2, -1)
     return HypothesisTest(null, of, *_tested(stack, expected, excess))
-
-
-def sampling_excess(table: Marginal, design_effect: float | None) -> float:
-    """The design effect: 1 where nothing is said and everybody has one row. Raises where it must be said."""
-    if design_effect is None:
-        if table.schema.max_rows > 1:
-            raise QueryError("people may have several rows here: say the design effect, design_effect=...")
-        return 1.0
-    if not is_number(design_effect) or not 0 < design_effect < math.inf:
-        raise QueryError(f"design_effect must be a positive number, got {design_effect!r}")
-    return float(design_effect)
 
 
 def independent_cells(stack: Floats) -> Floats:
