@@ -44,7 +44,7 @@ class ErrorKind(StrEnum):
     """Nobody measured the table: interactions that are missing are taken to be as large as measured ones are. There are
     intervals, wider above than below."""
     BOUNDS = "bounds"
-    """Nothing is assumed of what was not measured, tables or places within bins: intervals hold all that is possible."""
+    """Nothing is assumed of what was not measured, tables or places in bins: intervals hold all that is possible."""
     ESTIMATED = "estimated"
     """Estimated."""
     NONE = "none"

@@ -2,7 +2,7 @@
 
 Replicates (``bootstrap``) are drawn around a smoothed truth. That is like the truth where cells are larger than their
 noise. In a large sparse table it is not: the cells that stand out are what people quote, and whether 40 is forty people
-or noise depends on how many such cells this table has. So each pair of at least ``_LEAST_CELLS`` cells learns from
+or noise depends on how many such cells this table has. So each pair of at least ``LEAST_CELLS`` cells learns from
 itself. t is the true count of a cell, y its noisy count, q the guess of independence and x the estimate. t has the
 prior of ``risk``, a mixture of normals around multiples of q, whose weights are learned from the cells of this table
 alone. With m and V the mean and the variance of t given y,
@@ -37,7 +37,7 @@ from crosstally.typing import Floats
 if TYPE_CHECKING:
     from crosstally.inference.estimates import Inference
 
-_LEAST_CELLS = 500
+LEAST_CELLS = 500
 """Cells of a pair that learns a prior of its own. Between 200 and 500 replicates hold as often (salary, FARS, CRC)."""
 
 _DIFFERENCE = 0.5
@@ -63,7 +63,7 @@ def squared_errors(inference: Inference) -> dict[tuple[str, ...], Floats]:
     schema, out = linear.schema, dict[tuple[str, ...], Floats]()
     for names, shares in _laplace(inference).items():
         shape = schema.sizes(names)
-        if math.prod(shape) < _LEAST_CELLS or not linear.covers(names):
+        if math.prod(shape) < LEAST_CELLS or not linear.covers(names):
             continue
         places = linear.places([names])[0][0]
         x, y = (rebuild(each.coefficients[places].reshape(shape), 2) for each in (estimate, linear))

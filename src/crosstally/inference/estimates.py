@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.checks import is_whole
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.inference.cell_errors import squared_errors
+from crosstally.inference.cell_errors import LEAST_CELLS, squared_errors
 from crosstally.inference.joint_correction import (
     CORRECTIONS,
     Correction,
@@ -134,7 +134,9 @@ class Inference:
 
     def squared_errors(self) -> dict[tuple[str, ...], Floats]:
         """The mean squared errors of cells of large measured pairs (``cell_errors``); only shrinkage has them."""
-        return squared_errors(self) if self.estimate.corrected == SHRUNK else {}
+        pairs = {m.query.attributes for m in self.measurements if len(m.query.attributes) == 2}
+        large = max((math.prod(self.linear.schema.sizes(pair)) for pair in pairs), default=0)
+        return squared_errors(self) if self.estimate.corrected == SHRUNK and large >= LEAST_CELLS else {}
 
 
 def infer(

@@ -80,7 +80,7 @@ def _published(
     if statement.unit != schema.unit:
         raise ReleaseError("the unit of the statement must be that of the schema")
     choices = tuple(Chosen.of(each) for each in measured if each.query.is_choice)
-    units = unit_rows_of(schema, measured)
+    units = None if schema.unit is None else unit_rows_of(schema, measured)
     measured = tuple(each for each in measured if each.query.is_linear)
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
