@@ -16,10 +16,12 @@ import numpy as np
 import openpyxl
 import pyarrow.parquet as pq
 import pytest
+from starlette.testclient import TestClient
 
 import crosstally as ct
 from cli_runs import ran_well, run
 from crosstally.browser.explorer.release_page import release_page
+from crosstally.browser.steward.plan_page import create_app as plan_page
 from crosstally.browser.steward.review import Review, Session
 from crosstally.budget import Budget
 from crosstally.releases import Release
@@ -33,7 +35,9 @@ PATIENTS_BY_ADMISSIONS = {1: 5782, 2: 2463, 3: 2003, 4: 1300, 5: 600, 6: 300, 8:
 PATIENTS, ADMISSIONS, COUNTED = 12_745, 30_000, 24_208
 PHRASE = "admissions, at most 3 of each patient"
 ESTIMAND = "count of admissions (at most 3 of each patient)"
-CLAIMS = re.compile(r"\bpeople\b|\bpersons?\b|true (?:count|one)|(?<!not of )all admissions(?! of any one)", re.IGNORECASE)
+CLAIMS = re.compile(
+    r"\bpeople\b|\bpersons?\b|true (?:count|one)|(?<!not of )all admissions(?! of any one)", re.IGNORECASE
+)
 GIVEN = {
     "about": {"rows": "admissions", "units": "patients"},
     "unit": {"id": "patient", "max_rows": 3},
@@ -142,6 +146,18 @@ def in_a_browser(release: Release) -> dict[str, str]:
     return out
 
 
+def of_the_plan(folder: Path) -> dict[str, str]:
+    """What planning says, which sees no rows."""
+    schema = Schema.load(folder / "admissions.schema.json")
+    page = TestClient(plan_page(schema, "admissions.schema.json"), base_url="http://localhost")
+    planned = ct.plan(schema, rows=COUNTED, epsilon=EPSILON)
+    return {
+        "plan page": words_of(page.get("/?epsilon=2&rows=24000").text),
+        "Python: plan": str(planned),
+        "plan --json": ran_well("plan", folder / "admissions.schema.json", "--epsilon", "2", "--json").out,
+    }
+
+
 def in_files(folder: Path) -> dict[str, str]:
     """What files say that are no text."""
     out = {}
@@ -228,9 +244,15 @@ def test_a_public_number_of_all_admissions_is_refused_before_anything_is_spent(
 
 
 def test_the_plan_says_what_it_buys_about_patients(story: tuple[Path, dict[str, str], int]) -> None:
-    _, said, _ = story
-    assert "2% of the budget measures how many patients have how many admissions" in said["plan"]
-    assert not re.search(r"5,792|24,208|12,745|19\.3%", said["plan"])
+    folder, said, _ = story
+    plans = of_the_plan(folder)
+    bought = "2% of the budget measures how many patients have how many admissions"
+    for words in (said["plan"], plans["plan page"], plans["Python: plan"]):
+        assert bought in words
+    as_json = json.loads(plans["plan --json"])
+    assert (as_json["counted"], round(as_json["units_share"], 4)) == (PHRASE, 0.02)
+    for words in (said["plan"], *plans.values()):
+        assert not re.search(r"5,792|24,208|12,745|19\.3%|true count", words)
 
 
 # What the steward alone is told

@@ -162,6 +162,8 @@ def comparison_json(found: Comparison, advice: Sequence[Advice]) -> dict[str, An
         "reason": found.reason,
         "budget": found.chosen.budget.to_dict(),
         "neighbours": found.chosen.neighbours.value,
+        "counted": found.chosen.schema.counted,
+        "units_share": float(found.chosen.units_share),
         "rows": found.rows,
         "workload": {"tables": len(found.chosen.workload), "cells": found.chosen.workload.cells(found.chosen.schema)},
         "plans": [
@@ -222,6 +224,7 @@ def comparison_table(found: Comparison) -> Table:
 def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> None:
     """Print the expected error in words, what would change it, and, if asked for, a table of all strategies."""
     from crosstally.releases.statement import belief, caveats
+    from crosstally.strategies.verdicts import units_in_words
 
     chosen, screen = found.chosen, data()
     schema, wanted = chosen.schema, chosen.workload
@@ -275,18 +278,6 @@ _ERRORS_IN_WORDS = (
     "1-way, 2-way, ...: the typical distance (RMS) of a published count from the true one, in tables over so many "
     "attributes, before negative counts are corrected; ? where a table is predicted."
 )
-
-
-def units_in_words(plan: ct.Plan) -> str:
-    """What is bought about units, and with which share of the budget; empty if nothing is."""
-    noise = [each.noise for each in plan.groups if each.query.of_units]
-    if not noise:
-        return ""
-    schema, error = plan.schema, math.sqrt(noise[0].variance)
-    return (
-        f"{float(plan.units_share):.0%} of the budget measures how many {schema.units_word} have how many "
-        f"{schema.row_word} (each number ± {error:,.3g}): how many there are, and what the bound leaves out."
-    )
 
 
 def stages_in_words(plan: ct.Plan) -> str:

@@ -138,6 +138,11 @@ class Release:
         """The source that each answer states."""
         return self.statement.caption(self.schema)
 
+    @property
+    def _total_caption(self) -> str:
+        """The same beside a total, with what the bound leaves out of it."""
+        return ". ".join([self._caption, *self.unit_words])
+
     @cached_property
     def _errors(self) -> ErrorBars:
         groups, measured = self.estimate.groups, self.measurements
@@ -223,8 +228,7 @@ class Release:
         out = answer_all(self.estimate, self._errors, wanted, where=rows, method=method, caption=self._caption)
         if self.units is None or all(wanted):
             return out
-        total = f"{self._caption}. {self.unit_words[0]}"  # beside a total stands what the bound leaves out of it
-        return [each if each.attributes else replace(each, caption=total) for each in out]
+        return [each if each.attributes else replace(each, caption=self._total_caption) for each in out]
 
     def count(self, where: str | Mapping[str, object] | Question) -> Marginal:
         """How many rows satisfy a condition: a single number with its ``value`` and ``interval()``.
@@ -254,7 +258,8 @@ class Release:
         """
         down, across = names_in([rows]), names_in([columns])
         table = self.marginal(*down, *across, where=where)
-        return crosstab(table, down, across, margins=margins, normalize=normalize)
+        made = crosstab(table, down, across, margins=margins, normalize=normalize)
+        return replace(made, caption=self._total_caption) if margins else made
 
     def compute(
         self,

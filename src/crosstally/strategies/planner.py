@@ -23,7 +23,7 @@ from crosstally.strategies.advice import Advice, Alternative, advised, with_merg
 from crosstally.strategies.goal import weighing_tables
 from crosstally.strategies.rules import likely_errors, outlook
 from crosstally.strategies.strategy import units_share, with_unit_rows
-from crosstally.strategies.verdicts import ExpectedError, expected_errors
+from crosstally.strategies.verdicts import ExpectedError, expected_errors, units_in_words
 from crosstally.workload import Workload, check_workload
 
 _NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
@@ -157,7 +157,7 @@ class Comparison:
         return expected_errors(self.outlook, self.rows, likely)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.expected))
+        return "\n".join(filter(None, [*map(str, self.expected), units_in_words(self.chosen)]))
 
     def advice(self) -> tuple[Advice, ...]:
         """What would change the error most, each change with the error that it gives. Free.

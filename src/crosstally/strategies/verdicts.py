@@ -130,6 +130,18 @@ def expected_errors(
     )
 
 
+def units_in_words(plan: Plan) -> str:
+    """What is bought about units, and with which share of the budget; empty if nothing is."""
+    noise = [each.noise for each in plan.groups if each.query.of_units]
+    if not noise:
+        return ""
+    schema, error = plan.schema, math.sqrt(noise[0].variance)
+    return (
+        f"{float(plan.units_share):.0%} of the budget measures how many {schema.units_word} have how many "
+        f"{schema.row_word} (each number ± {error:,.3g}): how many there are, and what the bound leaves out."
+    )
+
+
 def number_in_words(number: int) -> str:
     """A small number as a word.
 

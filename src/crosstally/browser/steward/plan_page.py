@@ -26,7 +26,7 @@ from crosstally.releases.statement import caveats
 from crosstally.schema import Schema
 from crosstally.strategies.advice import Advice, AdviceKind
 from crosstally.strategies.planner import DEFAULT, Proposal, compare
-from crosstally.strategies.verdicts import ExpectedError
+from crosstally.strategies.verdicts import ExpectedError, units_in_words
 
 text = texts_of("plan")
 
@@ -40,10 +40,10 @@ _TELLING = Fraction(1, 1000)
 """The expected number of rows that a delta would allow to be published; the page warns from here on."""
 
 
-Found = tuple[tuple[ExpectedError, ...], tuple[Advice, ...]]
-"""The expected error of a proposal, and advice."""
+Found = tuple[tuple[ExpectedError, ...], tuple[Advice, ...], str]
+"""The expected error of a proposal, advice, and what is bought about units."""
 
-_NOTHING_FOUND: Found = (), ()
+_NOTHING_FOUND: Found = (), (), ""
 
 
 def create_app(schema: Schema, file: str) -> Guard:
@@ -83,10 +83,10 @@ class _Page:
         """The expected error of the proposal in a URL."""
         asked = read_proposal(parse_qsl(query), self.schema)
         comparison = compare(asked.schema(self.schema), asked, strategies=DEFAULT)
-        return comparison.expected, comparison.advice()
+        return comparison.expected, comparison.advice(), units_in_words(comparison.chosen)
 
     def _context(self, asked: Proposal, found: Found, request: Request) -> dict[str, Any]:
-        budget, (expected, advice) = asked.budget, found
+        budget, (expected, advice, units) = asked.budget, found
         assert budget.epsilon is not None
         names = {"epsilon": decimal_text(budget.epsilon)}
         if budget.delta is not None:
@@ -103,7 +103,7 @@ class _Page:
             "sizes": sorted(sizes, key=lambda each: -each[1]),
             "budget_title": text("budget.title" if budget.delta is None else "budget.title_delta", **names),
             "budget_words": budget_in_words(budget, self.schema, asked.neighbours, asked.rows),
-            "expected": list(map(str, expected)),
+            "expected": [*map(str, expected), *filter(None, [units])],
             "advice": [(str(each), _link(asked, now, each)) for each in advice],
             "advised": advice[-1].before.tables if advice else "",
             "by_rows": _by_rows(expected, asked.rows) if expected else [],
