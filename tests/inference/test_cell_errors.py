@@ -1,4 +1,4 @@
-"""Errors of cells of large sparse pairs: by numerical integration, and against the truth of generated people."""
+"""Errors of cells of large sparse tables: by numerical integration, and against the truth of generated people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.inference.bootstrap import bootstrapped
-from crosstally.inference.cell_errors import expected_squares, normal_parts, posterior
+from crosstally.inference.cell_errors import _laplace, expected_squares, normal_parts, posterior
 from crosstally.inference.estimates import infer
 from crosstally.inference.risk import COMPONENTS
 from crosstally.releases import Release, Statement, publish
@@ -125,11 +125,20 @@ def test_doors_of_a_large_pair_agree() -> None:
 
 
 @pytest.mark.parametrize("nonnegative", ["shrunk", "joint"])
-def test_only_large_pairs_of_the_default_learn_from_themselves(nonnegative: str) -> None:
+def test_only_large_tables_of_the_default_learn_from_themselves(nonnegative: str) -> None:
+    """A view of 30 x 30 x 3 and what it contains: the pairs of 90 cells are too small."""
     rng = np.random.default_rng(2)
-    full = sparse_people(rng)[:30, :30]
-    views = measured(rng, full, [(0, 1), (0, 2), (1, 2)], Noise(LAPLACE, 5.0))
+    views = measured(rng, sparse_people(rng)[:30, :30], [(0, 1, 2)], Noise(LAPLACE, 5.0))
     found = bootstrapped(infer(schema_of(30, 30, 3), views, nonnegative=nonnegative), number=2).squares
-    assert list(found) == ([("a0", "a1")] if nonnegative == "shrunk" else [])
-    none = [each for each in views if each.values.size < 500]
-    assert not bootstrapped(infer(schema_of(30, 30, 3), none), number=2).squares
+    assert set(found) == ({("a0", "a1"), ("a0", "a1", "a2")} if nonnegative == "shrunk" else set())
+
+
+def test_sums_of_laplace_noise_are_nearly_normal() -> None:
+    """By hand: a pair alone, of variance 50, is all Laplace's; as a sum over three values 150 / sqrt(3) of it is."""
+    rng = np.random.default_rng(2)
+    noise, full = Noise(LAPLACE, 5.0), sparse_people(rng)[:30, :30]
+    alone = infer(schema_of(30, 30, 3), measured(rng, full, [(0, 1)], noise))
+    inside = infer(schema_of(30, 30, 3), measured(rng, full, [(0, 1, 2)], noise))
+    pair, v = ("a0", "a1"), noise.variance
+    assert _laplace(alone, pair, v) == pytest.approx(v)
+    assert _laplace(inside, pair, 3 * v) == pytest.approx(3 * v / math.sqrt(3))

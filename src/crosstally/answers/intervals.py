@@ -12,7 +12,7 @@ that correction leaves at each order, over the whole release.
 
 The interval is x plus or minus q s, where q is the quantile of Student's t with R degrees of freedom. It is extended to
 contain E(t), which is as plausible as x, it is cut at zero, and its ends are rounded outwards, since counts are whole.
-A large measured pair has s^2 from its own cells instead (``inference.cell_errors``), with q the normal quantile. The
+A large covered table has s^2 from its own cells instead (``inference.cell_errors``), with q the normal quantile. The
 error of a sum of its cells is that of the replicates, times the mean s^2 of the cells over what replicates say of them.
 
 Of an unmeasured table q is the answer, the maximum entropy table with the covered margins or the one nearest to a
@@ -97,10 +97,10 @@ class Covered:
         return Spread(stack[0], squares, squares, len(stack) - 1, inside=inside)
 
     def _own_squares(self) -> Floats | None:
-        """The mean squared errors that a large pair learned from its own cells; None of other tables."""
+        """The mean squared errors that a large table learned from its own cells; None of other tables."""
         ordered = self.estimate.schema.ordered(self.names)
         found = self.bootstrap().squares.get(ordered)
-        return found if found is None or ordered == self.names else found.T
+        return None if found is None else found.transpose([ordered.index(name) for name in self.names])
 
     def expected(self) -> float:
         """The variance to expect of a cell."""

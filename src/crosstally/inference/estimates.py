@@ -133,7 +133,7 @@ class Inference:
         return smoothed(self.linear, self.views, self.estimate.coefficients)
 
     def squared_errors(self) -> dict[tuple[str, ...], Floats]:
-        """The mean squared errors of cells of large measured pairs (``cell_errors``); only shrinkage has them."""
+        """The mean squared errors of cells of large covered tables (``cell_errors``); only shrinkage has them."""
         return squared_errors(self) if self.estimate.corrected == SHRUNK else {}
 
 
