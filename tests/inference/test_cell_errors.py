@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.inference.bootstrap import bootstrapped
-from crosstally.inference.cell_errors import _laplace, expected_squares, normal_parts, posterior
+from crosstally.inference.cell_errors import _large_tables, expected_squares, normal_parts, posterior
 from crosstally.inference.estimates import infer
 from crosstally.inference.risk import COMPONENTS
 from crosstally.releases import Release, Statement, publish
@@ -134,11 +134,9 @@ def test_only_large_tables_of_the_default_learn_from_themselves(nonnegative: str
 
 
 def test_sums_of_laplace_noise_are_nearly_normal() -> None:
-    """By hand: a pair alone, of variance 50, is all Laplace's; as a sum over three values 150 / sqrt(3) of it is."""
+    """By hand: a pair alone, of variance v, is all Laplace's; as a sum over three values 3 v / sqrt(3) of 3 v is."""
     rng = np.random.default_rng(2)
-    noise, full = Noise(LAPLACE, 5.0), sparse_people(rng)[:30, :30]
-    alone = infer(schema_of(30, 30, 3), measured(rng, full, [(0, 1)], noise))
-    inside = infer(schema_of(30, 30, 3), measured(rng, full, [(0, 1, 2)], noise))
-    pair, v = ("a0", "a1"), noise.variance
-    assert _laplace(alone, pair, v) == pytest.approx(v)
-    assert _laplace(inside, pair, 3 * v) == pytest.approx(3 * v / math.sqrt(3))
+    noise, full, pair = Noise(LAPLACE, 5.0), sparse_people(rng)[:30, :30], ("a0", "a1")
+    for view, variance, share in (((0, 1), noise.variance, 1.0), ((0, 1, 2), 3 * noise.variance, 1 / math.sqrt(3))):
+        found = _large_tables(infer(schema_of(30, 30, 3), measured(rng, full, [view], noise)))[pair]
+        assert variance**2 * math.sqrt(found) == pytest.approx(share * variance)

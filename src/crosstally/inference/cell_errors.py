@@ -14,7 +14,7 @@ m knows y and q only, x also what other tables and the sums of cells say: where 
 The noise of y must have its own law. Under Laplace noise a cell that stands out is noise more often than under normal
 noise of the same variance. Laplace noise of variance v is normal with the variance v E, E exponential: a few values of
 E (the points of Gauss and Laguerre) make y given a component a mixture of normals. The noise that was drawn for the
-cell itself is Laplace's; the rest, a sum over many cells, is taken as normal (``_laplace``).
+cell itself is Laplace's; the rest, a sum over many cells, is taken as normal (``_large_tables``).
 
 With the guess of all pairs in the place of independence triples would learn too small errors: 82 to 89% of cells of
 Adult and FARS were covered, for the errors of the pairs are in the guess and in the estimate alike.
@@ -64,45 +64,38 @@ def squared_errors(inference: Inference) -> dict[tuple[str, ...], Floats]:
     """
     estimate, linear = inference.estimate, inference.linear
     out = dict[tuple[str, ...], Floats]()
-    for names in _large_tables(inference):
+    for names, fourth in _large_tables(inference).items():
         shape, places = linear.schema.sizes(names), linear.places([names])[0][0]
         x, y = (rebuild(each.coefficients[places].reshape(shape), len(shape)) for each in (estimate, linear))
         x, variances = clip_and_keep_total(x, len(shape)), linear.variances[places]
         if x.any():  # otherwise nobody is left to guess from
-            found = expected_squares(
-                y.ravel(),
-                _independent(x, variances.reshape(shape)).ravel(),
-                x.ravel(),
-                variance=(variance := float(variances @ mean_squares(shape))),
-                laplace=min(_laplace(inference, names, float(variances[-1])) / variance, 1.0),
-            )
+            guess, variance = _independent(x, variances.reshape(shape)), float(variances @ mean_squares(shape))
+            laplace = min(float(variances[-1]) ** 2 * math.sqrt(fourth) / variance, 1.0)
+            found = expected_squares(y.ravel(), guess.ravel(), x.ravel(), variance=variance, laplace=laplace)
             out[names] = found.reshape(shape)
     return out
 
 
-def _large_tables(inference: Inference) -> list[tuple[str, ...]]:
-    """The covered tables of two or three attributes with many cells."""
-    schema = inference.linear.schema
-    views = dict.fromkeys(schema.ordered(m.query.attributes) for m in inference.measurements)
-    inside = dict.fromkeys(part for view in views for n in (2, 3) for part in combinations(view, n))
-    large = [names for names in inside if math.prod(schema.sizes(names)) >= _LEAST_CELLS]
-    return [names for names, covered in zip(large, inference.linear.covered(large), strict=True) if covered]
+def _large_tables(inference: Inference) -> dict[tuple[str, ...], float]:
+    """The covered tables of two or three attributes with many cells, and how far the noise of their cells is Laplace's.
 
-
-def _laplace(inference: Inference, names: tuple[str, ...], variance: float) -> float:
-    """The variance of Laplace noise with the same fourth cumulant as the noise of a cell; the rest is taken as normal.
-
-    ``variance`` is that of the combined highest coefficients, r say. A view with Laplace noise of variance v adds up k
-    of its cells in each cell of the table: k v of variance alone, and so the weight r / (k v). A weight w of k cells
-    adds 3 k (w^2 v)^2 to the fourth cumulant; one Laplace variable of variance f has 3 f^2.
+    A view with Laplace noise of variance v adds up k of its cells in each cell of the table: k v of variance alone. With
+    r the variance of the combined highest coefficients its weight w in them is r / (k v). k cells of this weight add 3 k
+    (w^2 v)^2 = 3 r^4 / (k^3 v^2) to the fourth cumulant, and one Laplace variable of variance f has 3 f^2: the noise has
+    f = r^2 sqrt(sum of 1 / (k^3 v^2)). This is the sum.
     """
-    schema, squares = inference.linear.schema, 0.0
+    schema, out = inference.linear.schema, dict[tuple[str, ...], float]()
     for m in inference.measurements:
-        is_laplace = m.noise is not None and m.noise.kind is NoiseKind.LAPLACE and m.query.is_table
-        if is_laplace and set(names) <= set(m.query.attributes):
-            cells = math.prod(schema.sizes([name for name in m.query.attributes if name not in names]))
-            squares += cells * ((variance / (cells * m.variance)) ** 2 * m.variance) ** 2
-    return math.sqrt(squares)
+        is_laplace = m.query.is_table and m.noise is not None and m.noise.kind is NoiseKind.LAPLACE
+        view = schema.ordered(m.query.attributes)
+        for names in (part for number in (2, 3) for part in combinations(view, number)):
+            cells = math.prod(schema.sizes(names))
+            if cells >= _LEAST_CELLS:
+                added = m.values.size // cells
+                out[names] = out.get(names, 0.0) + (added**-3 * m.variance**-2 if is_laplace else 0.0)
+    return {
+        names: out[names] for names, covered in zip(out, inference.linear.covered(list(out)), strict=True) if covered
+    }
 
 
 def _independent(table: Floats, variances: Floats) -> Floats:
