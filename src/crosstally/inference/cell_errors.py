@@ -79,10 +79,10 @@ def squared_errors(inference: Inference) -> dict[tuple[str, ...], Floats]:
 def _large_tables(inference: Inference) -> dict[tuple[str, ...], float]:
     """The covered tables of two or three attributes with many cells, and how far the noise of their cells is Laplace's.
 
-    A view with Laplace noise of variance v adds up k of its cells in each cell of the table: k v of variance alone. With
-    r the variance of the combined highest coefficients its weight w in them is r / (k v). k cells of this weight add 3 k
-    (w^2 v)^2 = 3 r^4 / (k^3 v^2) to the fourth cumulant, and one Laplace variable of variance f has 3 f^2: the noise has
-    f = r^2 sqrt(sum of 1 / (k^3 v^2)). This is the sum.
+    A view with Laplace noise of variance v adds up k of its cells in each cell of the table: k v of variance alone.
+    With r the variance of the combined highest coefficients its weight w in them is r / (k v). k cells of this weight
+    add 3 k (w^2 v)^2 = 3 r^4 / (k^3 v^2) to the fourth cumulant, and one Laplace variable of variance f has 3 f^2: the
+    noise has f = r^2 sqrt(sum of 1 / (k^3 v^2)). This is the sum.
     """
     schema, out = inference.linear.schema, dict[tuple[str, ...], float]()
     for m in inference.measurements:
