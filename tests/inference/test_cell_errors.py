@@ -110,7 +110,7 @@ def test_intervals_of_a_large_sparse_pair_hold_for_cells_that_people_quote(kind:
 
 
 def test_a_triple_nobody_measured_errs_at_least_like_its_large_pair() -> None:
-    """Six seeded releases: 98.8% of cells estimated at 20 or more; 80% where replicates alone told the pair's errors."""
+    """Six seeded releases: 98.8% of cells estimated at 20 or more; 80% where replicates alone told the errors of it."""
     held = []
     for seed in range(6):
         release, _ = sparse_release(seed, LAPLACE)
