@@ -12,7 +12,7 @@ that correction leaves at each order, over the whole release.
 
 The interval is x plus or minus q s, where q is the quantile of Student's t with R degrees of freedom. It is extended to
 contain E(t), which is as plausible as x, it is cut at zero, and its ends are rounded outwards, since counts are whole.
-A large measured pair has s^2 from its own cells instead (``inference.cell_errors``), with q the normal quantile. The
+A large covered table has s^2 from its own cells instead (``inference.cell_errors``), with q the normal quantile. The
 error of a sum of its cells is that of the replicates, times the mean s^2 of the cells over what replicates say of them.
 
 Of an unmeasured table q is the answer, the maximum entropy table with the covered margins or the one nearest to a
@@ -82,7 +82,7 @@ class Covered:
 
     def spread(self, change: Change | None) -> Spread:
         """Of the cells, or of sums of them; where nothing is added up the count is zero for certain."""
-        own = self._own_squares()
+        own = own_squares(self.bootstrap(), self.estimate, self.names)
         if own is not None and change is None:
             return Spread(None, own, own, math.inf)
         stack = self.draws()
@@ -96,17 +96,18 @@ class Covered:
         inside = (change.table(np.ones(self.shape)) > 0).astype(np.float64)
         return Spread(stack[0], squares, squares, len(stack) - 1, inside=inside)
 
-    def _own_squares(self) -> Floats | None:
-        """The mean squared errors that a large pair learned from its own cells; None of other tables."""
-        ordered = self.estimate.schema.ordered(self.names)
-        found = self.bootstrap().squares.get(ordered)
-        return found if found is None or ordered == self.names else found.T
-
     def expected(self) -> float:
         """The variance to expect of a cell."""
         places = self.estimate.places([self.names])[0][0]
         left = self.estimate.variances[places] * self.bootstrap().left[view_orders(self.shape)]
         return float(left @ mean_squares(self.shape))
+
+
+def own_squares(bootstrap: Bootstrap, estimate: Estimate, names: Sequence[str]) -> Floats | None:
+    """The mean squared errors that a large table learned from its own cells; None of other tables."""
+    ordered = estimate.schema.ordered(names)
+    found = bootstrap.squares.get(ordered)
+    return None if found is None else found.transpose([ordered.index(name) for name in names])
 
 
 def squares_shared(stack: Floats, expected: float | None = None, *, answer: Floats | None = None) -> Floats:
@@ -248,8 +249,13 @@ class Modelled:
         for bits in self.known.subsets:
             out = tuple(axis - ndim for axis in range(ndim) if not bits >> axis & 1)
             value, stack = self.values.sum(axis=out, keepdims=True), again.sum(axis=out, keepdims=True)
-            noise = squares_shared(stack)
-            least = np.maximum(least, (truth / np.maximum(stack[0], LEAST)) ** 2 * noise)
+            noise, share = squares_shared(stack), truth / np.maximum(stack[0], LEAST)
+            own = own_squares(
+                self.bootstrap(), self.estimate, [self.names[axis] for axis in range(ndim) if bits >> axis & 1]
+            )
+            if own is not None:  # a large margin has learned its errors from itself, around the answer
+                noise, share = own.reshape(noise.shape), self.values / np.maximum(value, LEAST)
+            least = np.maximum(least, share**2 * noise)
             most = np.minimum(most, np.maximum(value, stack[0]) + MARGIN * np.sqrt(noise))
         return least, most
 

@@ -213,7 +213,7 @@ class Bootstrap:
     by what the deviations of each order were multiplied, and ``left`` how large their mean square is after that, in
     units of the variances of least squares. ``linear`` are the combined coefficients of the release itself, ``views``
     the attributes of its measurements, and ``seed`` is for further draws. ``squares`` are the mean squared errors of
-    cells of large measured pairs, where replicates around a smooth truth say too little (``cell_errors``).
+    cells of large covered tables, where replicates around a smooth truth say too little (``cell_errors``).
     """
 
     truth: Floats

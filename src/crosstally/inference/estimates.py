@@ -133,10 +133,10 @@ class Inference:
         return smoothed(self.linear, self.views, self.estimate.coefficients)
 
     def squared_errors(self) -> dict[tuple[str, ...], Floats]:
-        """The mean squared errors of cells of large measured pairs (``cell_errors``); only shrinkage has them."""
-        pairs = {m.query.attributes for m in self.measurements if len(m.query.attributes) == 2}
-        large = max((math.prod(self.linear.schema.sizes(pair)) for pair in pairs), default=0)
-        return squared_errors(self) if self.estimate.corrected == SHRUNK and large >= LEAST_CELLS else {}
+        """The mean squared errors of cells of large covered tables (``cell_errors``); only shrinkage has them."""
+        sizes = (math.prod(self.linear.schema.sizes(m.query.attributes)) for m in self.measurements)
+        large = self.estimate.corrected == SHRUNK and max(sizes, default=0) >= LEAST_CELLS
+        return squared_errors(self) if large else {}
 
 
 def infer(
