@@ -23,7 +23,8 @@ from crosstally.plans.plan import Plan
 from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker
-from crosstally.schema import Outside
+from crosstally.query.unit_table import UnitTable
+from crosstally.schema import About, Outside
 
 HERE = Path(__file__).parent
 
@@ -244,6 +245,33 @@ def release_1_two_ways(path: Path) -> None:
     ct.release(PEOPLE, plan=in_two_ways()).save(path)
 
 
+def with_units() -> Plan:
+    """How many people have one, two, three and more rows, beside a table; what both are is named."""
+    about = About(rows="visits", units="patients")
+    requests = (
+        Request(Cells(("sex",)), Noise(NoiseKind.LAPLACE, 8.0)),
+        Request(UnitTable((1, 2, 3, 4)), Noise(NoiseKind.LAPLACE, 4.0)),
+    )
+    return Plan(
+        replace(SCHEMA, about=about),
+        requests,
+        strategy="by hand",
+        workload=ct.Workload([("sex",)]),
+        budget=ct.Budget(epsilon="1/2"),
+        neighbours="add-remove",
+    )
+
+
+def plan_1_units(path: Path) -> None:
+    """Units by number of rows."""
+    with_units().save(path)
+
+
+def release_1_units(path: Path) -> None:
+    """Units by number of rows, and names for rows and units."""
+    ct.release(PEOPLE, plan=with_units()).save(path)
+
+
 def part_1(path: Path) -> None:
     """Exact counts of a share of two, for the plan with groups; of synthetic people."""
     share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
@@ -295,6 +323,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "plan-1.json": plan_1,
     "plan-1-groups.json": plan_1_groups,
     "plan-1-choice.json": plan_1_choice,
+    "plan-1-units.json": plan_1_units,
     "plan-1-matrix.json": plan_1_matrix,
     "plan-1-two-ways.json": plan_1_two_ways,
     "ledger-1.ledger": ledger_1,
@@ -304,6 +333,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "release-1-described.parquet": release_1_described,
     "release-1-groups.parquet": release_1_groups,
     "release-1-choice.parquet": release_1_choice,
+    "release-1-units.parquet": release_1_units,
     "release-1-matrix.parquet": release_1_matrix,
     "release-1-two-ways.parquet": release_1_two_ways,
     "part-1-share-1.counts": part_1,

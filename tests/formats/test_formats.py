@@ -33,6 +33,7 @@ from crosstally.privacy.ledger_records import State, request_digest
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker
+from crosstally.query.unit_table import UnitTable
 from crosstally.schema import About, Level, Outside, RowReading
 from crosstally.sources import merge_parts
 
@@ -47,6 +48,7 @@ DIGESTS = {
     "plan-1-groups.json": "88ab121744ccaa6e3a994ccee731f8155d09b60a8bbb5548c9f2c54e89629337",
     "plan-1-matrix.json": "01e5d58594ca796dab9b6c0a4a5a5cd4b0561a6b95a27f15011ba833ab426a3e",
     "plan-1-two-ways.json": "5ad571e0e1cff95d5b956eac50684cb834db4c809a2fd9b9d395bd8ff145fc65",
+    "plan-1-units.json": "9a344f66c392c93b92759ab388595425183a8c34d1bfd3142dca430b5e363bd5",
     "plan-1.json": "61336bf3cd17d311408fc31a611c30de5c7471742400c9950d6fd8d3caced51c",
     "protocol-1-tokens.json": "11e86f02a6b734d6ef055435aadfd102e15312894dd425453e57836cac2f8df6",
     "protocol-1.json": "6da91e679384e8940a15a0feb8e3e878ab5454f1fa9b4d56468d35415fa38ca6",
@@ -58,6 +60,7 @@ DIGESTS = {
     "release-1-matrix.parquet": "922b8b23f70c95951469c95a39294f8115ade8e1cbb4daad69f9b84eda4ff12f",
     "release-1-shrunk.parquet": "76b6f5e7a2a47fd308db83c16b852a7d8b1100f72f0fb21040ef6542d2e018e1",
     "release-1-two-ways.parquet": "6386b238999f11ac8927a5e496205b742381c092f7298f44b635ff9fe0b8094c",
+    "release-1-units.parquet": "53e0a1d74ce46c738093afb622e5391b2813bd3db876656c3ce9f5ad8b9a8c75",
     "release-1.parquet": "b7c9142f4db5b84bf975f6ef63c7e681e7372737d77e805650471023891f8bf7",
     "reports-1-tokens.bin": "0cf6388436602a2c647f9951e17414325bb9fe2c8e99a611e70d58a54722860d",
     "reports-1.bin": "523c5a8b0f1c1d4160a3dff1d89a404ecf5458a428c1321ba6c6aad453b2680b",
@@ -160,6 +163,29 @@ def test_plan_1_groups() -> None:
     ]
     assert (plan.cost, plan.later) == (Fraction(1, 2), ())
     assert request_digest(plan) == asked_by("plan-1-groups.json")
+
+
+def test_plan_1_units() -> None:
+    """A unit has two rows: 2 / 8 for the table, and is in one bin: 1 / 4 for the units."""
+    plan = Plan.load(HERE / "plan-1-units.json")
+    assert [(each.query, each.noise) for each in plan.requests] == [
+        (Cells(("sex",)), Noise(NoiseKind.LAPLACE, 8.0)),
+        (UnitTable((1, 2, 3, 4)), Noise(NoiseKind.LAPLACE, 4.0)),
+    ]
+    assert (plan.cost, plan.units_share) == (Fraction(1, 2), Fraction(1, 2))
+
+
+def test_release_1_units() -> None:
+    release = ct.open_release(HERE / "release-1-units.parquet")
+    header = json.loads(pq.read_metadata(HERE / "release-1-units.parquet").metadata[b"crosstally"])["units"]
+    assert release.schema.counted == "visits, at most 2 of each patient"
+    assert release.unit_rows is not None
+    assert (release.unit_rows.query, release.unit_rows.noise) == (
+        UnitTable((1, 2, 3, 4)),
+        Noise(NoiseKind.LAPLACE, 4.0),
+    )
+    assert release.unit_rows.values.tolist() == header["values"]
+    assert release.unit_rows.origin == header["origin"] == release.measurements[0].origin
 
 
 def test_part_1() -> None:
