@@ -171,8 +171,8 @@ def test_intervals_are_shown_where_there_are_any() -> None:
     assert lines[3].split("   ")[-1].strip() == "1,002 (982 to 1,062)"
     assert "95% confidence. Interactions that nobody measured are assumed to be" in lines[-1]
     bounds = replace(modelled, error_kind=ErrorKind.BOUNDS)
-    assert "Some of these attributes were never measured together" in shown(bounds)[-1]
-    assert json.loads(json_text(bounds))["assumption"].startswith("some of these attributes were never measured")
+    assert "Nothing is assumed of attributes never measured together" in shown(bounds)[-1]
+    assert json.loads(json_text(bounds))["assumption"].startswith("nothing is assumed of attributes never measured")
 
 
 def test_labels_cannot_steer_the_terminal_or_its_styles() -> None:
