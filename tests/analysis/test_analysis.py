@@ -292,6 +292,10 @@ def test_what_noise_cannot_be_told_from_is_refused() -> None:
         ct.analysis.association(table(SEX, values=[1, 2]))
     with pytest.raises(QueryError, match="error of this table is not known"):
         ct.analysis.association(table(SEX, HOME, values=[[1, 2], [3, 4]]))
+    unmeasured = released(population(), nonnegative="shrunk").marginal("a0", "a1", "a2")["0"]
+    with pytest.raises(QueryError, match="a model of them cannot be tested"):
+        ct.analysis.test(unmeasured)
+    assert np.isnan(ct.analysis.cramers_v(unmeasured).interval().low)
 
 
 # Against simulated releases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from functools import cache
 
 import numpy as np
@@ -95,6 +96,17 @@ def test_draws_have_the_error_that_answers_have(release: Release) -> None:
     assert pair.draws().any()
     with pytest.raises(QueryError, match="it has no draws"):
         table(SEX, values=[1, 2]).draws()
+
+
+def test_draws_are_columns_of_files(release: Release) -> None:
+    pair = release.marginal("a0", "a1")
+    columns = pair.to_arrow(draws=True).to_pandas().filter(like="draw_").to_numpy().T
+    np.testing.assert_allclose(columns, pair.draws().reshape(101, -1))
+    read = pd.read_csv(io.StringIO(pair.to_csv(draws=True)))
+    np.testing.assert_allclose(read.filter(like="draw_").to_numpy().T, columns)
+    assert "draw_0" not in pair.to_csv()
+    with pytest.raises(QueryError, match="it has no draws"):
+        table(SEX, values=[1, 2]).to_csv(draws=True)
 
 
 def test_any_function_of_tables_has_its_error(release: Release) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
@@ -26,6 +27,7 @@ from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Statement, publish
 from crosstally.schema import Attribute, Schema
+from released import views
 
 SCHEMA = Schema(
     [
@@ -171,8 +173,8 @@ def test_intervals_are_shown_where_there_are_any() -> None:
     assert lines[3].split("   ")[-1].strip() == "1,002 (982 to 1,062)"
     assert "95% confidence. Interactions that nobody measured are assumed to be" in lines[-1]
     bounds = replace(modelled, error_kind=ErrorKind.BOUNDS)
-    assert "Nothing is assumed of attributes never measured together" in shown(bounds)[-1]
-    assert json.loads(json_text(bounds))["assumption"].startswith("nothing is assumed of attributes never measured")
+    assert "Nothing is assumed about what was never measured" in shown(bounds)[-1]
+    assert json.loads(json_text(bounds))["assumption"].startswith("nothing is assumed about what was never measured")
 
 
 def test_labels_cannot_steer_the_terminal_or_its_styles() -> None:
@@ -257,6 +259,28 @@ def test_whole_tables_are_those_of_the_whole_rows(tmp_path: Path) -> None:
             assert float(cell["count"]) == sum(where is None or row["a2"] == "1" for row in same)
             assert float(cell["count_low"]) <= float(cell["count"]) <= float(cell["count_high"])
     assert "leave out --method" in run("table", path, "a0", "--whole", "--method", "least-squares").err
+
+
+def test_draws_and_the_population(tmp_path: Path) -> None:
+    file, release = tmp_path / "people.release.parquet", views()
+    release.save(file)
+    table = release.marginal("sex")
+    read = pd.read_csv(io.StringIO(run("table", file, "sex", "-f", "csv", "--draws").out))
+    np.testing.assert_allclose(read.filter(like="draw_").to_numpy().T, table.draws())
+    assert (
+        run("table", file, "sex", "--draws")
+        .err.strip()
+        .endswith("draws are written as csv or parquet: say --format csv")
+    )
+    people = run("table", file, "sex", "--of", "population", "--design-effect", "1.5").out
+    assert "the mean count of such samples of the population is within this interval" in people
+    assert (
+        run("table", file, "sex", "--of", "sample")
+        .err.strip()
+        .endswith("--of must be table or population, got 'sample'")
+    )
+    refused = run("table", file, "sex", "--whole", "--draws", "-f", "csv")
+    assert "leave out --draws" in refused.err
 
 
 def test_inspect_has_no_long_lines_in_a_pipe(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from crosstally.answers.marginal import Marginal, Of
 from crosstally.answers.uncertainty import Bounds, Ends, normal_quantile
 from crosstally.checks import check_kind
 from crosstally.errors import QueryError
+from crosstally.text_table import figure_text
 from crosstally.typing import Floats
 
 _LEAST_WEIGHTED = 0.5
@@ -65,10 +66,10 @@ class Association:
         return self.tested.p_value
 
     def __repr__(self) -> str:
-        low, high = self.cramers_v.interval()
+        v = figure_text(self.cramers_v.value, *map(float, self.cramers_v.interval()))
         return (
-            f"{' and '.join(self.attributes)}: Cramér's V {self.cramers_v.value:.3f} ({low:.3f} to {high:.3f}), "
-            f"X² {self.chi_square:,.1f}, {p_text(self.p_value)} of independence in the {self.tested.of}"
+            f"{' and '.join(self.attributes)}: Cramér's V {v}, X² {self.chi_square:,.1f}, "
+            f"{p_text(self.p_value)} of independence in the {self.tested.of}"
         )
 
 
@@ -95,15 +96,18 @@ def association(table: Marginal, *, design_effect: float | None = None) -> Assoc
 
 
 def cramers_v(table: Marginal) -> Marginal:
-    """Cramér's V of a table of two attributes. Its interval is a test inverted: it is not symmetric."""
+    """Cramér's V of a table of two attributes. Its interval is a test inverted: it is not symmetric.
+
+    Tables that nobody measured and those of the local model have no unshrunk figures, and so no interval here.
+    """
     return _figure(table, _v, "Cramér's V")
 
 
 def _figure(table: Marginal, function: Callable[[Floats], Floats], quantity: str) -> Marginal:
     """A strength of association: of the table if it was shrunk, otherwise that which the noise fits best."""
     found = table.statistic(function, quantity)
-    if table.joint is None:
-        return found
+    if table.joint is None or table.joint.unshrunk is None:
+        return found.without_error()
     ends = partial(_strength_ends, partial(_table_at, table), function)
     value = found.values if table.corrected else function(_table_at(table, 0.0))
     return replace(found, values=np.asarray(value).reshape(()), uncertainty=Bounds(ends=ends))

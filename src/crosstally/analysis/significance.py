@@ -76,6 +76,8 @@ def test(  # a statistical one
     if of not in get_args(Of):
         raise QueryError(must_be_one_of("of", get_args(Of), of))
     excess = design_effect_of(table.schema, design_effect) if of == "population" else 0.0
+    if any(each is not None and each.uncertainty is not None and each.uncertainty.modelled for each in (table, other)):
+        raise QueryError("nobody measured these attributes together: a model of them cannot be tested")
     expected: Callable[[Floats], Floats] = independent_cells
     if other is None:
         _check_counts(table, 2)

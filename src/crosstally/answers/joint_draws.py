@@ -29,7 +29,7 @@ from crosstally.residuals.axes import placed
 from crosstally.typing import Floats
 
 
-class ErrorSource(Protocol):
+class RestsOn(Protocol):
     """What answers rest on: ``digest`` tells measurements apart, ``key`` also what was made of them."""
 
     @property
@@ -57,7 +57,7 @@ class Joint:
     ``rows`` is the number of rows of the release, NaN where it is not known.
     """
 
-    sources: tuple[ErrorSource, ...]
+    sources: tuple[RestsOn, ...]
     make_draws: Callable[[], Floats]
     make_form: Callable[[], LinearForm | None] = not_linear
     replicates: bool = False
@@ -134,7 +134,7 @@ def root_mean_square(draws: Floats) -> Floats:
         return np.asarray(np.sqrt(((draws[1:] - draws[0]) ** 2).mean(axis=0)))
 
 
-def together(joints: Sequence[Joint]) -> tuple[ErrorSource, ...]:
+def together(joints: Sequence[Joint]) -> tuple[RestsOn, ...]:
     """The releases that some answers rest on; raises where nobody said that these are independent."""
     found = joints[0].sources
     for joint in joints[1:]:

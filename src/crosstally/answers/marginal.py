@@ -70,6 +70,8 @@ class ErrorKind(StrEnum):
 _SHORT = 8
 """Rows of a table in a notebook or at the prompt, where nothing is longer than twelve lines; ``print`` shows more."""
 
+_MOST_DRAWN = 5_000_000  # numbers of draws in a file: 100 MB of CSV
+
 _WIDE = 250
 """Letters of a row in a notebook, which scrolls: six columns of shares with their intervals stand side by side."""
 
@@ -125,6 +127,11 @@ class Marginal(LabelledTable):
     def attributes(self) -> tuple[str, ...]:
         """The attributes asked for, one axis each."""
         return self.schema.names
+
+    @property
+    def estimand(self) -> str:
+        """What intervals of counts hold, in words."""
+        return self.schema.estimand if self.of == "table" else "mean count of such samples of the population"
 
     @property
     def std_error(self) -> NDArray[np.float64]:
@@ -311,15 +318,25 @@ class Marginal(LabelledTable):
     def _prefix(self) -> str:
         return "" if self.of == "table" else f"{self.of}_"
 
+    def draw_columns(self) -> list[str]:
+        """The names of the columns of draws, ``draw_0`` and on, found as those of ``number_columns``."""
+        number = 0 if self.joint is None else len(self.joint.draws)
+        if number * self.values.size > _MOST_DRAWN:
+            raise QueryError(f"draws are written of at most {_MOST_DRAWN // number:,} cells here; ask for fewer")
+        return [self._free(f"draw_{i}") for i in range(number)]
+
     def _free(self, name: str) -> str:
         while name in self.attributes:
             name += "_"
         return name
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, *, draws: bool = False) -> pa.Table:
         """A row for each cell: a dictionary column for each attribute, then ``count`` and ``std_error``.
 
         ``count_low`` and ``count_high`` are the ends of its 95% interval.
+
+        Args:
+            draws: Add a column for each of ``draws()``: ``draw_0``, ``draw_1``, ...
         """
         columns: list[pa.Array] = []
         for axis, attribute in enumerate(self.schema.attributes):
@@ -331,24 +348,32 @@ class Marginal(LabelledTable):
             )
         columns += [pa.array(each.ravel()) for each in (self.values, self.std_error, *self.interval())]
         names = [*self.attributes, *self.number_columns(), *self.interval_columns()]
+        if draws:
+            names += self.draw_columns()
+            columns += [pa.array(each.ravel()) for each in self.draws()]
         return pa.Table.from_arrays(columns, names=names)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     @overload
-    def to_csv(self, path: None = None) -> str: ...
+    def to_csv(self, path: None = None, *, draws: bool = False) -> str: ...
 
     @overload
-    def to_csv(self, path: str | Path) -> None: ...
+    def to_csv(self, path: str | Path, *, draws: bool = False) -> None: ...
 
-    def to_csv(self, path: str | Path | None = None) -> str | None:
-        """The table as CSV, a line for each cell: into a file, or as a text where no path is given."""
+    def to_csv(self, path: str | Path | None = None, *, draws: bool = False) -> str | None:
+        """The table as CSV, a line for each cell: into a file, or as a text where no path is given.
+
+        Args:
+            path: The file.
+            draws: Add a column for each of ``draws()``.
+        """
         from crosstally.exports.csv_table import csv_text
 
+        text = csv_text(self, draws=draws)
         if path is None:
-            return csv_text(self)
-        text = csv_text(self)
+            return text
         with writing(path):
             write_text(path, text)
         return None

@@ -28,7 +28,7 @@ _SPARE = 1e-3  # by which cells may add up to more than all rows before they are
 
 
 @dataclass(frozen=True, slots=True)
-class SampledPeople:
+class PeopleDrawn:
     """What a table about a population rests on: a release, and one table of it, by which its people were drawn."""
 
     digest: int
@@ -53,7 +53,7 @@ def with_sampling(joint: Joint, values: Floats, *, factor: float, where: str) ->
         raise QueryError("cells overlap, or are more than all rows: take of_population() before totals and weights")
     key = tuple(each for source in joint.sources for each in source.key)
     digest = joint.sources[0].digest
-    sources = (SampledPeople(digest, (*key, "population", where, values.shape, factor)),)
+    sources = (PeopleDrawn(digest, (*key, "population", where, values.shape, factor)),)
     return Joint(sources, partial(_sampled, joint, cells, factor, stream_seed(digest, "sample", [where])))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -12,7 +12,7 @@ import crosstally as ct
 from crosstally.cli.options import Force, Output, Raw, ReleaseArgument, argument, check_output, flag, option
 from crosstally.cli.output.encoding import deliver
 from crosstally.cli.output.screen import UNBOUNDED, Screen, data, number_of, people, progress
-from crosstally.errors import CrosstallyError
+from crosstally.errors import CrosstallyError, must_be_one_of
 from crosstally.exports.formats import FORMATS, Written, written
 
 if TYPE_CHECKING:
@@ -89,12 +89,16 @@ def table(
         bool,
         flag("Print whole numbers that agree across all tables of the release and with `synth --whole`.", "--whole"),
     ] = False,
+    of: Annotated[str, option("WHAT", "What errors are about: table; population adds sampling error.")] = "table",
+    design_effect: Annotated[float | None, option("D", "The design effect of the sample, for --of population.")] = None,
+    fraction: Annotated[float, option("SHARE", "How much of the population was sampled.")] = 0.0,
+    draws: Annotated[bool, flag("Write a column for each draw too, as CSV or Parquet.", "--draws")] = False,
     raw: Raw = False,
     force: Force = False,
 ) -> None:
     """Read any table of a release, with its errors. Free; no data is needed."""
     from crosstally.analysis.regrouping import regrouping_of_texts
-    from crosstally.answers.marginal import USUAL_LEVEL
+    from crosstally.answers.marginal import USUAL_LEVEL, Of
 
     for path in (output, plot):
         if path is not None:
@@ -102,14 +106,21 @@ def table(
     wanted = format or _format_of(output)
     if wanted != _SCREEN and not FORMATS[wanted].is_text and output is None:
         raise CrosstallyError(f"{wanted} is not text and cannot go to the terminal: name a file with -o")
-    if whole and method is not None:
-        raise CrosstallyError("--whole fits whole numbers to the release's usual answers: leave out --method")
+    if of not in get_args(Of):
+        raise CrosstallyError(must_be_one_of("--of", get_args(Of), of))
+    if draws and (wanted == _SCREEN or "draws" not in FORMATS[wanted].options):
+        raise CrosstallyError("draws are written as csv or parquet: say --format csv")
+    for given, name in ((method is not None, "--method"), (of != "table", "--of"), (draws, "--draws")):
+        if whole and given:
+            raise CrosstallyError(f"--whole fits whole numbers to the release's usual answers: leave out {name}")
     with progress("computing the table and its intervals"):  # the first runs the bootstrap: seconds
         opened = ct.open_release(release)
         regrouping = regrouping_of_texts(group or (), opened.schema)
         regrouping.check(attributes or ())
         answer = opened.marginal(*(attributes or ()), where=where, method=method)
         marginal = regrouping(answer)
+        if of == "population":
+            marginal = marginal.of_population(design_effect=design_effect, fraction=fraction)
         marginal.interval(USUAL_LEVEL if level is None else level)  # refuses an invalid level before a file is written
     if whole:
         marginal = _whole(opened, answer, regrouping)
@@ -117,7 +128,7 @@ def table(
         from crosstally.charts import save
 
         save(marginal.plot(), plot)
-    _write(wanted, Written(marginal, level, raw=raw, whole=opened.schema), output)
+    _write(wanted, Written(marginal, level, raw=raw, draws=draws, whole=opened.schema), output)
     if wanted == _SCREEN and not marginal.attributes:
         for sentence in opened.unit_words:
             people().say(sentence)

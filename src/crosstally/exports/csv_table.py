@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from crosstally.exports.formats import measures, pieces, without_dust
+from crosstally.exports.formats import measures, number_names, pieces, without_dust
 from crosstally.query.conditions import number_of_text
 
 if TYPE_CHECKING:
@@ -41,26 +41,28 @@ _OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _UNSEEN = ("C", "Z")  # general categories: control, format and separator characters
 
 
-def csv_pieces(marginal: Marginal, *, level: float | None = None, raw: bool = False) -> Iterator[str]:
+def csv_pieces(
+    marginal: Marginal, *, level: float | None = None, raw: bool = False, draws: bool = False
+) -> Iterator[str]:
     """One line for each cell: its labels, its count, its standard error and the ends of its interval; names first.
 
     What is not known is empty. Intervals are of 95% where no level is asked. Labels that a spreadsheet would take for
-    a formula are made inert, unless they are wanted ``raw``.
+    a formula are made inert, unless they are wanted ``raw``. With ``draws`` each draw has a column.
     """
     text_of = str if raw else inert
     labels = [[text_of(label) for label in attribute.labels] for attribute in marginal.schema.attributes]
-    names = [*map(text_of, marginal.attributes), *marginal.number_columns(), *marginal.interval_columns()]
+    names = [*map(text_of, marginal.attributes), *number_names(marginal, draws=draws)]
     yield _lines([names])
-    for codes, (counts, *errors) in pieces(marginal, level=level):
+    for codes, (counts, *errors) in pieces(marginal, level=level, draws=draws):
         texts = [[own[code] for code in axis.tolist()] for own, axis in zip(labels, codes, strict=True)]
         numbers = [[repr(without_dust(count)) for count in counts.tolist()]]
         numbers += [["" if math.isnan(x) else repr(x) for x in column.tolist()] for column in errors]
         yield _lines(zip(*texts, *numbers, strict=True))
 
 
-def csv_text(marginal: Marginal, *, level: float | None = None, raw: bool = False) -> str:
+def csv_text(marginal: Marginal, *, level: float | None = None, raw: bool = False, draws: bool = False) -> str:
     """The whole file of ``csv_pieces``."""
-    return "".join(csv_pieces(marginal, level=level, raw=raw))
+    return "".join(csv_pieces(marginal, level=level, raw=raw, draws=draws))
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> str:

@@ -14,6 +14,8 @@ from importlib import import_module
 from itertools import product
 from typing import TYPE_CHECKING
 
+from crosstally.errors import QueryError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -27,13 +29,15 @@ if TYPE_CHECKING:
 class Written:
     """A table that is to be written: the level of its intervals (95% if None), and labels ``raw`` or inert in CSV.
 
-    ``whole`` is the schema of its release, which has the values that a condition left out.
+    With ``draws`` each draw has a column, in formats that take them. ``whole`` is the schema of its release, which has
+    the values that a condition left out.
     """
 
     table: Marginal
     level: float | None = None
     _: KW_ONLY
     raw: bool = False
+    draws: bool = False
     whole: Schema
 
 
@@ -70,6 +74,9 @@ class Format:
 def written(name: str, asked: Written) -> Iterator[bytes]:
     """The file in a format, in pieces."""
     form = FORMATS[name]
+    if asked.draws and "draws" not in form.options:
+        known = [each for each, own in FORMATS.items() if "draws" in own.options]
+        raise QueryError(f"draws are written as {' or '.join(known)}, not as {name}")
     module, function = form.writer.split(".")
     write = getattr(import_module(f"crosstally.exports.{module}"), function)
     found = write(asked.table, level=asked.level, **{option: getattr(asked, option) for option in form.options})
@@ -81,10 +88,12 @@ _CSV, _JSON, _PARQUET = "text/csv; charset=utf-8", "application/json", "applicat
 _EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 FORMATS: Mapping[str, Format] = {
-    "csv": Format("CSV", _CSV, "csv", "csv_table.csv_pieces", streamed=True, options=("raw",)),
+    "csv": Format("CSV", _CSV, "csv", "csv_table.csv_pieces", streamed=True, options=("raw", "draws")),
     "json": Format("JSON", _JSON, "json", "json_tables.json_text", web=False),
     "json-stat": Format("JSON-stat", _JSON, "json", "json_tables.json_stat_text", web=False),
-    "parquet": Format("Parquet", _PARQUET, "parquet", "parquet_table.parquet_pieces", streamed=True),
+    "parquet": Format(
+        "Parquet", _PARQUET, "parquet", "parquet_table.parquet_pieces", streamed=True, options=("draws",)
+    ),
     "xlsx": Format("XLSX", _EXCEL, "xlsx", "xlsx.xlsx_bytes"),
     "json-stat2": Format(
         "JSON-stat", _JSON, "json", "json_tables.json_stat_coded_text", terminal=False, options=("whole",)
@@ -137,11 +146,19 @@ def _numbers(marginal: Marginal, level: float | None) -> tuple[Floats, ...]:
     return marginal.values, marginal.std_error, *ends
 
 
-def pieces(marginal: Marginal, *, level: float | None = None) -> Iterator[tuple[list[NDArray[np.intp]], list[Floats]]]:
-    """The codes of each attribute and the numbers of each of ``MEASURES``, some cells at a time, for large files."""
+def number_names(marginal: Marginal, *, draws: bool = False) -> list[str]:
+    """The names of the columns of numbers: of ``MEASURES``, and of draws where they are wanted."""
+    return [*marginal.number_columns(), *marginal.interval_columns(), *(marginal.draw_columns() if draws else ())]
+
+
+def pieces(
+    marginal: Marginal, *, level: float | None = None, draws: bool = False
+) -> Iterator[tuple[list[NDArray[np.intp]], list[Floats]]]:
+    """The codes of each attribute and the numbers of each column, some cells at a time, for large files."""
     import numpy as np  # here: the terminal draws cells, and starts without it
 
-    numbers = [np.asarray(each).reshape(-1) for each in _numbers(marginal, level)]
+    columns = [*_numbers(marginal, level), *(marginal.draws() if draws else ())]
+    numbers = [np.asarray(each).reshape(-1) for each in columns]
     for start in range(0, marginal.values.size, _ROWS):
         indices = np.arange(start, min(start + _ROWS, marginal.values.size))
         codes = list(np.unravel_index(indices, marginal.values.shape)) if marginal.values.ndim else []

@@ -3,6 +3,7 @@
 import io
 import warnings
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
@@ -79,6 +80,22 @@ def test_conditions_and_levels(client: TestClient, release: Release) -> None:
     assert read["count_low"].tolist() == pytest.approx(table.interval(0.9)[0].tolist())
 
 
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_draws_are_columns_on_request(client: TestClient, release: Release, name: str) -> None:
+    read, table = rows_of(client, name, "valueCodes[sex]=*&draws=true"), release.marginal("sex")
+    draws = read[[column for column in read if column.startswith("draw_")]].to_numpy().T
+    np.testing.assert_allclose(draws, table.draws())
+    assert read["count"].tolist() == pytest.approx(table.values.tolist())
+
+
+def test_errors_may_be_about_the_population(client: TestClient, release: Release) -> None:
+    read = rows_of(client, "csv", "valueCodes[sex]=*&of=population&designEffect=2&fraction=0.5")
+    table = release.marginal("sex").of_population(design_effect=2, fraction=0.5)
+    assert read["population_count_low"].tolist() == pytest.approx(table.interval().low.tolist())
+    found = client.get(f"{DATA}?valueCodes[sex]=*&of=population").json()
+    assert "of the population behind the rows, design effect 1" in found["source"]
+
+
 def test_no_attribute_is_the_number_of_rows(client: TestClient, release: Release) -> None:
     found = client.get(DATA).json()
     assert (found["id"], found["value"][0]) == (["ContentsCode"], pytest.approx(release.marginal().values.item()))
@@ -91,6 +108,11 @@ WRONG = {
     "valueCodes[ContentsCode]=count": "all measures",
     "outputFormat=doc": "json-stat2",
     "level=2": "level must be",
+    "of=sample": "of must be table or population",
+    "of=population&designEffect=0": "design_effect must be a positive number",
+    "of=population&fraction=x": "must be numbers",
+    "draws=yes": "draws must be true or false",
+    "valueCodes[sex]=*&draws=true": "draws are written as csv or parquet",
     "wher=sex": "'wher'",
     "where=sex == Female or": "",
     "where=sex = Female and sex = Male": "no row can satisfy",

@@ -13,8 +13,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
+import numpy as np
+
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping
 from crosstally.answers.changes import Change
+from crosstally.answers.joint_draws import Joint
 from crosstally.answers.marginal import USUAL_LEVEL, Marginal
 from crosstally.answers.uncertainty import Bounds, LinearLaw
 from crosstally.browser.explorer.solver import PLACES, Worker
@@ -126,6 +129,25 @@ def opened(source: ReleaseFile | Release) -> Release:
     return source if isinstance(source, Release) else _opened(source)
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorsWanted:
+    """What the errors of a table are to be about, the rows or the population, and whether its draws are wanted."""
+
+    of: str = "table"
+    design_effect: float | None = None
+    fraction: float = 0.0
+    draws: bool = False
+
+    def __call__(self, table: Marginal) -> Marginal:
+        """The table with such errors."""
+        if self.of == "table":
+            return table
+        return table.of_population(design_effect=self.design_effect, fraction=self.fraction)
+
+
+USUAL_ERRORS = ErrorsWanted()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _At:
     """Errors of a table at some levels, as numbers: they need neither the release nor its replicates."""
@@ -151,28 +173,31 @@ def solved(
     *,
     regrouping: Regrouping = AS_IT_IS,
     within: tuple[str, ...] | None = None,
+    errors: ErrorsWanted = USUAL_ERRORS,
 ) -> tuple[Marginal, Marginal]:
     """A table of a release, and its shares within some attributes or itself again, both computed at one level.
 
     What is shown and written of them costs no solve, and they can be sent from one process to another.
     """
     release = opened(source)
-    table = regrouping(release.marginal(*names, where=where or None))
-    counts = _computed(table, level)
+    table = errors(regrouping(release.marginal(*names, where=where or None)))
+    counts = _computed(table, level, draws=errors.draws)
     return counts, counts if within is None else _computed(table.shares(*within), level)
 
 
-def _computed(table: Marginal, level: float) -> Marginal:
-    """The table at a level, and at the one by which signs of reliability are given."""
+def _computed(table: Marginal, level: float, *, draws: bool = False) -> Marginal:
+    """The table at a level, and at the one by which signs of reliability are given; with its draws where wanted."""
     own, levels = table.uncertainty, {level, USUAL_LEVEL}
     if own is None:
         return table
+    table.draw_columns() if draws else None  # refuses what is too large
+    joint = Joint((), partial(np.asarray, table.draws())) if draws else None
     if isinstance(own, LinearLaw) and not own.whole:
         at = _At(own.std_error, {each: own.half_width(each) for each in levels})
-        return replace(table, uncertainty=LinearLaw(None, at))
+        return replace(table, uncertainty=LinearLaw(joint, at))
     # Nobody asks for half widths where cells have intervals of their own, and they take a while
     ends = partial(_ends_at, {each: table.interval(each) for each in levels})
-    return replace(table, uncertainty=Bounds(ends=ends, error=_At(own.std_error, {})))
+    return replace(table, uncertainty=Bounds(joint, ends=ends, error=_At(own.std_error, {})))
 
 
 def sql_bytes(source: ReleaseFile | Release, statement: str, name: str, level: float) -> bytes:
@@ -185,7 +210,8 @@ def sql_bytes(source: ReleaseFile | Release, statement: str, name: str, level: f
 def table_bytes(found: tuple[Marginal, Marginal]) -> int:
     """About how many bytes solved tables hold: values, errors, both ends at two levels, and a thousand for the rest."""
     counts, shown = found
-    return (6 if counts is shown else 12) * counts.values.nbytes + 1_000
+    drawn = 0 if counts.joint is None else counts.joint.draws.nbytes
+    return (6 if counts is shown else 12) * counts.values.nbytes + drawn + 1_000
 
 
 def workers(source: ReleaseFile, names: Sequence[str]) -> dict[str, list[Worker]]:

@@ -7,10 +7,10 @@ grouped as in the URLs of pages (``analysis.regrouping``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from threading import Semaphore
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -18,12 +18,13 @@ from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from crosstally.analysis.regrouping import AS_IT_IS, Regrouping, is_regrouping, read_regrouping
+from crosstally.answers.marginal import Of
 from crosstally.browser.common.site import texts_of
-from crosstally.browser.explorer.answering import MOST, sql_bytes
+from crosstally.browser.explorer.answering import MOST, USUAL_ERRORS, ErrorsWanted, sql_bytes
 from crosstally.browser.explorer.problems import HttpProblem
 from crosstally.browser.explorer.served import AT_ONCE, FORMATS, STREAMED, Served
 from crosstally.browser.explorer.view import condition_of, read_level
-from crosstally.errors import QueryError, did_you_mean
+from crosstally.errors import QueryError, did_you_mean, must_be_one_of
 from crosstally.exports.formats import Format, Written, written
 from crosstally.exports.json_tables import codes_of, json_stat_metadata, measure_name
 from crosstally.schema import Attribute, Schema
@@ -36,6 +37,7 @@ _WRITTEN_HERE = 5_000  # cells of a file that is written at once in this process
 _DATA = "A table of any attributes, with errors and intervals as further measures"
 _SQL = "The answer to one SELECT, with both ends of an interval beside each number"
 _CODES = "valueCodes["
+_ERRORS = ("of", "designEffect", "fraction", "draws")
 _SQL_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
@@ -97,7 +99,16 @@ class _Answers:
         pairs = request.query_params.multi_items()
         names, condition, regrouping, options = read_selection(pairs, self.served.release.schema)
         name, level = options.get("outputFormat", "json-stat2"), read_level(options.get("level"))
-        return file_response(self.served, request, names, condition, name=name, level=level, regrouping=regrouping)
+        return file_response(
+            self.served,
+            request,
+            names,
+            condition,
+            name=name,
+            level=level,
+            regrouping=regrouping,
+            errors=_errors_wanted(options),
+        )
 
     def sql(self, request: Request) -> Response:
         given = dict(request.query_params)
@@ -126,16 +137,19 @@ def file_response(
     name: str,
     level: float,
     regrouping: Regrouping = AS_IT_IS,
+    errors: ErrorsWanted = USUAL_ERRORS,
 ) -> Response:
     """A table as a file, or "not modified" if the client has it."""
     kind = _format(name)
     served.release.schema.check(names)
-    tag = served.tag("data", *names, "", condition, name, str(level), *(f"{k}={v}" for k, v in regrouping.pairs()))
+    more = () if errors == USUAL_ERRORS else (str(errors),)
+    pairs = (f"{k}={v}" for k, v in regrouping.pairs())
+    tag = served.tag("data", *names, "", condition, name, str(level), *pairs, *more)
     if _known(request, tag):
         return _unchanged(tag)
-    marginal, _ = served.tables(names, condition, level, kind, regrouping)
+    marginal, _ = served.tables(names, condition, level, kind, regrouping, errors=errors)
     cells = marginal.values.size
-    asked = Written(marginal, level, whole=served.release.schema)
+    asked = Written(marginal, level, draws=errors.draws, whole=served.release.schema)
     file = f"{'-'.join([served.name, *names])[:80]}.{kind.ending}"
     headers = {**_kept(tag), "Content-Disposition": disposition(file)}
     if cells > AT_ONCE:
@@ -144,7 +158,7 @@ def file_response(
             raise served.busy()
         return StreamingResponse(iterate_in_threadpool(stream), media_type=kind.media_type, headers=headers)
     whole = partial(_file_bytes, name, asked)
-    key = "file", names, condition, name, level, regrouping
+    key = "file", names, condition, name, level, regrouping, errors
     body = whole() if cells <= _WRITTEN_HERE else served.run(key, whole, len, "files")
     return Response(body, media_type=kind.media_type, headers=headers)
 
@@ -191,7 +205,7 @@ def read_selection(
             regrouped.append((key, value))
             continue
         if not (key.startswith(_CODES) and key.endswith("]")):
-            _check_parameters([key], ("where", "outputFormat", "level", "lang"))
+            _check_parameters([key], ("where", "outputFormat", "level", "lang", *_ERRORS))
             options[key] = value
             continue
         name = key[len(_CODES) : -1]
@@ -205,6 +219,19 @@ def read_selection(
     regrouping = read_regrouping(regrouped, schema)
     regrouping.check(names)
     return tuple(names), condition_of(chosen, options.get("where", "").strip()), regrouping, options
+
+
+def _errors_wanted(options: Mapping[str, str]) -> ErrorsWanted:
+    """What parameters say about errors."""
+    of, effect, draws = options.get("of", "table"), options.get("designEffect"), options.get("draws", "false")
+    for name, given, known in (("of", of, get_args(Of)), ("draws", draws, ("true", "false"))):
+        if given not in known:
+            raise QueryError(must_be_one_of(name, known, given[:40]))
+    try:
+        sample = None if effect is None else float(effect), float(options.get("fraction", "0"))
+    except ValueError:
+        raise QueryError("designEffect and fraction must be numbers") from None
+    return ErrorsWanted(of, *sample, draws=draws == "true")
 
 
 def _chosen(attribute: Attribute, given: str) -> list[bool]:
@@ -303,6 +330,10 @@ def _data_parameters(schema: Schema) -> list[dict[str, Any]]:
         *(parameter for each in schema.attributes for parameter in _regrouping_parameters(each)),
         _parameter("outputFormat", "How it is written.", type="string", enum=list(FORMATS), default="json-stat2"),
         _parameter("level", "How sure intervals are.", type="string", enum=["0.9", "0.95", "0.99"], default="0.95"),
+        _parameter("of", "What errors are about.", type="string", enum=list(get_args(Of)), default="table"),
+        _parameter("designEffect", "Of the sample, for a population.", type="number"),
+        _parameter("fraction", "How much of the population was sampled.", type="number", default=0),
+        _parameter("draws", "A column for each draw, in csv and parquet.", type="boolean", default=False),
     ]
 
 

@@ -20,6 +20,8 @@ from crosstally.browser.common.site import texts_of
 from crosstally.browser.explorer.answering import (
     LARGE,
     MOST,
+    USUAL_ERRORS,
+    ErrorsWanted,
     ReleaseFile,
     TooDearError,
     price,
@@ -92,6 +94,7 @@ class Served:
         regrouping: Regrouping = AS_IT_IS,
         *,
         within: tuple[str, ...] | None = None,
+        errors: ErrorsWanted = USUAL_ERRORS,
     ) -> tuple[Marginal, Marginal]:
         """A table and its displayed form: shares within some attributes, or the table itself."""
         where = Where.of(condition, self.release.schema) if condition else None
@@ -101,12 +104,14 @@ class Served:
         if kind is not None and shown > (STREAMED if kind.streamed else AT_ONCE):
             sizes = {"cells": f"{shown:,}", "most": f"{AT_ONCE:,}", "streamed": f"{STREAMED:,}"}
             raise HttpProblem(413, text("error.too_large", format=kind.label, **sizes), cells=shown)
-        key = "table", names, condition, level, regrouping, within
+        key = "table", names, condition, level, regrouping, within, errors
         cost = 0 if self.solver.kept(key) is not None else price(self.release, [names], where)
         cost *= 1 if within is None else 2  # shares are solved separately
         if cost > MOST:
             raise TooDearError.of(cost)
-        work = partial(solved, self.source, names, condition, level, regrouping=regrouping, within=within)
+        work = partial(
+            solved, self.source, names, condition, level, regrouping=regrouping, within=within, errors=errors
+        )
         found: tuple[Marginal, Marginal] = self.run(key, work, table_bytes, "large" if cost > LARGE else "tables")
         return found
 

@@ -30,7 +30,7 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
         from crosstally.answers.marginal import USUAL_LEVEL
 
         percent = f"{100 * (level or USUAL_LEVEL):g}%"
-        sure = f"(... to ...): the {marginal.schema.estimand} is within this interval with {percent} confidence"
+        sure = f"(... to ...): the {marginal.estimand} is within this interval with {percent} confidence"
         assumption = marginal.error_kind.assumption
         if not assumption:
             corrected = marginal.error_kind == "corrected"
@@ -42,9 +42,9 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
         return [f"± ?: this combination of attributes was never measured, so no error is known. {guess}"]
     if level is None:
         usual = "is usually within it, and almost always within twice that"
-        lines = [f"±: one standard error. The {marginal.schema.estimand} {usual}."]
+        lines = [f"±: one standard error. The {marginal.estimand} {usual}."]
     else:
-        lines = [f"±: the {marginal.schema.estimand} is within this margin with {100 * level:g}% confidence."]
+        lines = [f"±: the {marginal.estimand} is within this margin with {100 * level:g}% confidence."]
     if marginal.error_kind == "estimated":
         lines.append("± is itself estimated from the reports, and right on average over many cells.")
     elif marginal.corrected:
