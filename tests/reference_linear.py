@@ -18,7 +18,7 @@ AGES = ct.Schema.from_dict(
 
 
 def people(number: int = 3_000) -> pa.Table:
-    """Synthetic rows of ``AGES``, the same each time."""
+    """Synthetic data of ``AGES``, the same each time."""
     rng = np.random.default_rng(4)
     return pa.table(
         {

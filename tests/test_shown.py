@@ -135,7 +135,7 @@ def test_statements_and_made_up_rows_say_what_they_are() -> None:
     assert "ends of 90% intervals" in answer.text
     assert "NULL" not in answer.text
     made = shown(release.synthesize(20, seed=1))
-    assert "20 synthetic rows of 2 attributes" in made.text
+    assert "20 rows of synthetic data, 2 attributes" in made.text
     assert "... 15 more rows" in made.text
     assert "none is a real person" in made.text
 

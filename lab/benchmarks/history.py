@@ -71,13 +71,13 @@ def long_history() -> dict[str, Any]:
 
 
 def errors(past: int, *, generated: bool) -> Iterator[dict[str, Any]]:
-    """Errors of synthetic rows and estimates: past questions beside raw answers, new ones beside the better method.
+    """Errors of synthetic data and estimates: past questions beside raw answers, new ones beside the better method.
 
     A line for the draw with the largest ratio; those of the others are in its note. The rows of the file are the same
     in all draws, generated ones are not.
     """
     kinds = {
-        "past questions, synthetic rows over raw": 1.0,
+        "past questions, synthetic data over raw": 1.0,
         "past questions, estimates over raw": 1.0,
         "new questions, estimates over the better method": 1.05,
     }
@@ -95,7 +95,7 @@ def errors(past: int, *, generated: bool) -> Iterator[dict[str, Any]]:
 
 
 def _errors(data: Census, past: int, random: np.random.Generator) -> tuple[tuple[float, float], ...]:
-    """Of past questions synthetic rows and raw answers, estimates and raw answers; of new ones both methods' best."""
+    """Of past questions synthetic data and raw answers, estimates and raw answers; of new ones both methods' best."""
     queries, truth, measured = _asked(data, past, NEW, random)
     raw = rms(np.array([float(each.values) for each in measured]) - truth[:past])
     both = BetterOfBoth(data.schema, measured, total=data.rows)

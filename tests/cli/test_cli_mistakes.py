@@ -80,7 +80,7 @@ MISTAKES = {
         "schema draft people.release.parquet -o n.json",
         "is a release, which has noisy tables and no rows: read them with crosstally table people.release.parquet",
     ),
-    "no synthetic rows": (
+    "no synthetic data": (
         "synth people.release.parquet --rows 0 -o n.csv",
         "rows must be a whole number of at least 1, got 0",
     ),

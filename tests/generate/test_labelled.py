@@ -1,4 +1,4 @@
-"""Synthetic rows with labels, and codes that are none."""
+"""Synthetic data with labels, and codes that are none."""
 
 from __future__ import annotations
 

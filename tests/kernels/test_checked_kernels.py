@@ -21,6 +21,7 @@ KERNELS = Path(kernels.__path__[0])
 SMALL = (
     "kernels/test_counting.py",
     "kernels/test_metropolis_hastings.py",
+    "kernels/test_row_descent.py",
     "kernels/test_joint_kernels.py",
     "kernels/test_local.py",
     "kernels/test_lookup.py",

@@ -1,4 +1,4 @@
-"""``crosstally synth``: write synthetic rows whose tables are close to those of a release."""
+"""``crosstally synth``: write synthetic data whose tables are nearest to those of a release."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def synth(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Write synthetic rows whose tables are close to those of a release. Free; no row is a real person."""
+    """Write synthetic data whose tables are nearest to those of a release. Free; no row is a real person."""
     from crosstally.exports.synthetic import write_rows
 
     check_output(output, force=force)
@@ -45,6 +45,6 @@ def synth(
     with writing(output):
         write_rows(made, output, raw=raw)
     screen = people(quiet=quiet)
-    screen.say(f"{len(made):,} synthetic rows in {str(output)!r}.")
+    screen.say(f"{len(made):,} rows of synthetic data in {str(output)!r}.")
     for sentence in made.report():
         screen.say(sentence)

@@ -1,4 +1,4 @@
-"""Synthetic rows as files. Each row says that it is no person: rows are copied, joined and cut, notes get lost."""
+"""Synthetic data as files. Each row says that it is no person: rows are copied, joined and cut, notes get lost."""
 
 from __future__ import annotations
 

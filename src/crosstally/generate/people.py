@@ -1,6 +1,6 @@
 """Generated people: a small causal model of nine attributes, for the demo and for comparisons.
 
-The module also checks the number of rows asked for, resamples the rows of a table, and turns codes into synthetic rows
+The module also checks the number of rows asked for, resamples the rows of a table, and turns codes into synthetic data
 with labels, which can be shared in place of confidential rows.
 """
 

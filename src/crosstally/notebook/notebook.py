@@ -324,7 +324,7 @@ class Notebook:
         sweeps: int = SWEEPS,
         random: np.random.Generator | None = None,
     ) -> Synthetic:
-        """Synthetic rows that fit everything ever measured with this ledger. Free: no rows are read.
+        """Synthetic data that fit everything ever measured with this ledger. Free: no rows are read.
 
         The result says how well they fit, and whether that was as well as can be (``converged``).
 

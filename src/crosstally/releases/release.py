@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosstally.analysis.associations import Normalize, crosstab
 from crosstally.analysis.computing import compute
@@ -325,18 +326,26 @@ class Release:
     def synthesize(
         self, rows: int | None = None, *, method: Literal["sampling", "integers"] = "sampling", seed: int = 0
     ) -> SyntheticData:
-        """Synthetic rows whose tables are close to those of this release. They are free, and no row is a real person.
+        """Synthetic data whose tables are nearest to those of this release. Free, and no row is a real person.
 
         The rows are fitted to every covered pair and to every measured table that is not too large. Everything else
-        follows from these tables alone.
+        follows from these tables alone. No row has values that the schema calls impossible together.
 
         Args:
             rows: How many rows to make; as many as the release has when None.
-            method: "sampling" draws attribute after attribute and then moves rows until tables fit, for any number of
-                attributes. "integers" takes the table of ``integers``, which is nearer to pairs of few attributes.
+            method: "sampling" draws attribute after attribute and then changes values until tables fit, for any number
+                of attributes. "integers" takes the table of ``integers``, whose rows ``integers`` counts.
             seed: The same seed gives the same rows. It plays no part in privacy.
         """
-        from crosstally.synthesis import SyntheticData, distances, narrowness, sampled_rows
+        from crosstally.synthesis import (
+            SyntheticData,
+            distances,
+            in_full,
+            in_groups,
+            narrowness,
+            repeated,
+            sampled_rows,
+        )
 
         known = max(0, round(self.rows)) if not math.isnan(self.rows) else 0
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
@@ -346,30 +355,49 @@ class Release:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise QueryError(f"seed must be a whole number of at least 0, got {type(seed).__name__}")
         check_kind(method, str, "method")
-        number = known if rows is None else rows
+        number, schema, random = known if rows is None else rows, self.schema, np.random.default_rng(seed)
         if method == "integers":
             if number != known:
                 raise QueryError(f"integer tables have the release's own number of rows, got {number:,}; sample them")
             table = self.integers()
-            codes = np.repeat(table.cells, table.counts, axis=0).astype(np.int32)
+            drawn, groups = np.repeat(table.cells, table.counts, axis=0).astype(np.int32), {}
             answers = dict(zip(table.distances, self.marginals(table.distances), strict=True))
         elif method == "sampling":
-            codes, answers = sampled_rows(self.schema, self.marginals, self._fitting(), rows=number, seed=seed)
+            schema, groups = self._in_groups, self._groups()
+            drawn, answers = sampled_rows(schema, self._group_tables, self._fitting(), rows=number, random=random)
         else:
             raise QueryError(f"method must be sampling or integers, got {method!r}")
-        median, most = narrowness(self.schema, codes, answers)
+        codes = repeated(in_full(self.schema, drawn, answers, groups, random), number, random)
+        seen = in_groups(self.schema, codes, groups)
+        median, most = narrowness(schema, seen, answers)
         return SyntheticData(
             self.schema,
             codes,
             method=method,
-            distances=distances(self.schema, codes, answers),
+            distances=distances(schema, seen, answers),
             factor=most,
             median_factor=median,
             caption=self._caption,
         )
 
+    @property
+    def _in_groups(self) -> Schema:
+        """The schema with groups where values were measured in groups."""
+        extended = self.estimate.schema
+        in_groups = self.estimate.groups is not None
+        return replace(extended.subset(*self.schema.names), facts=extended.facts) if in_groups else self.schema
+
+    def _group_tables(self, tables: Sequence[tuple[str, ...]]) -> list[Marginal]:
+        """Tables of groups where values were measured in groups."""
+        return answer_all(replace(self.estimate, groups=None), self._errors, tables, caption=self._caption)
+
+    def _groups(self) -> dict[str, tuple[NDArray[np.intp], Floats]]:
+        """For each attribute that was measured in groups the group of each value, and the count of each value."""
+        groups = self.estimate.groups
+        return {} if groups is None else {n: (groups.codes[n], self.marginal(n).values) for n in groups.codes}
+
     def _fitting(self) -> list[tuple[str, ...]]:
-        """The tables that synthetic rows should have: covered pairs and the larger tables that were measured."""
+        """The tables that synthetic data should have: covered pairs and the larger tables that were measured."""
         measured = {self.schema.ordered(each.query.attributes) for each in self.measurements}
         wanted = [*combinations(self.schema.names, 2), *sorted(names for names in measured if len(names) > 2)]
         covered = self.estimate.covered(wanted)

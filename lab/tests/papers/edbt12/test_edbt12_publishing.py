@@ -92,7 +92,7 @@ def test_figure_6_has_every_table_and_method(small: Settings) -> None:
     assert {row["ways"] for row in outcome.rows} == {2, 3}
     assert len(outcome.claims) == 4  # no attribute has 50 values
     assert all(0 <= float(row["truncated"]) <= 1 for row in outcome.rows)
-    assert all(float(row["error"]) < 0.2 for row in outcome.rows if row["method"] == "crosstally, synthetic rows")
+    assert all(float(row["error"]) < 0.2 for row in outcome.rows if row["method"] == "crosstally, synthetic data")
 
 
 def test_figure_7_has_every_number_of_attributes(small: Settings) -> None:

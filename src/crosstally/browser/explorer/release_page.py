@@ -28,7 +28,7 @@ from crosstally.releases.release import Release
 from crosstally.releases.statement import installed_versions
 from crosstally.reliability import PUBLISHED
 from crosstally.schema import Attribute, Schema
-from crosstally.synthesis.microdata import batches
+from crosstally.synthesis.synthetic_data import batches
 from crosstally.text_table import figure_text
 
 text = texts_of("page")

@@ -97,7 +97,7 @@ def synthesize(
     sweeps: int = SWEEPS,
     random: np.random.Generator | None = None,
 ) -> Synthetic:
-    """Synthetic rows from raw measurements of any kind. Free: it reads no rows and spends nothing.
+    """Synthetic data from raw measurements of any kind. Free: it reads no rows and spends nothing.
 
     Args:
         schema: The schema of the measurements.

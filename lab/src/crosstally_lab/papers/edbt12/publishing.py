@@ -1,7 +1,7 @@
 """The experiments of EDBT 2012 on publishing data (section 5.2, figures 6 and 7).
 
 All tables of two attributes are measured with Laplace noise of scale 36 (one for each pair of nine attributes), hence
-with epsilon = 1. Synthetic rows of the maximum entropy model, and the release's own answers, stand against randomised
+with epsilon = 1. Synthetic data of the maximum entropy model, and the release's own answers, stand against randomised
 response with gamma = e. The paper does not say whether a whole row or each value has that gamma: both are run, and the
 paper's claims are judged by the kinder one, a value. Nor does it say which bits stand for a value: here one for each
 possible value. What the inverse of the perturbation gives is moved to the nearest distribution, or range, of shares.
@@ -33,14 +33,14 @@ from crosstally_lab.papers.metrics import VERDICT_LEVEL, Interval, below, decide
 from crosstally_lab.papers.outcomes import Claim, Experiment, Outcome, Settings, Value
 
 _DRAWS = 5  # draws of noise: intervals are over them
-_SWEEPS_QUICK, _SWEEPS = 30, 100  # sweeps of synthetic rows: of a quick run, and the default
+_SWEEPS_QUICK, _SWEEPS = 30, 100  # sweeps of synthetic data: of a quick run, and the default
 # Values of both attributes of a pair: up to 9 the paper sees low errors, from 50 on high ones (claim on figure 6).
 _SMALL, _LARGE = 9, 50
 # Limits time: wider tables of more cells than this are not answered from the release.
 _ANSWERED_QUICK, _ANSWERED = 600, 5_000
 # Random ranges of each number of attributes, quick and full, and the most attributes of a range.
 _RANGES_QUICK, _RANGES, _MOST = 25, 200, 6
-_ROWS, _RELEASE = "crosstally, synthetic rows", "crosstally, answers of the release"
+_ROWS, _RELEASE = "crosstally, synthetic data", "crosstally, answers of the release"
 _RETENTION, _FLIPPING = "retention replacement", "flipping"
 _WHOLE = ", gamma for a whole row"
 _WIDTH, _HEIGHT = 320, 260  # pixels of a panel: two stand side by side
@@ -74,7 +74,7 @@ def _released(data: Census, measured: Sequence[Measurement]) -> Release:
 def _synthetic(
     data: Census, measured: Sequence[Measurement], random: np.random.Generator, quick: bool
 ) -> NDArray[np.int32]:
-    """As many synthetic rows as there are rows, a line for each attribute."""
+    """As many rows of synthetic data as there are rows, a line for each attribute."""
     sweeps = _SWEEPS_QUICK if quick else _SWEEPS
     rows = synthesize(data.schema, measured, total=data.rows, sweeps=sweeps, random=random)
     return np.ascontiguousarray(rows.codes.T)
@@ -216,8 +216,8 @@ def _triple_claims(errors: Errors) -> Iterator[Claim]:
 def _answer_claims(errors: Errors) -> Iterator[Claim]:
     """Tables of pairs were measured; those of three attributes follow from three pairs, or for rows from all pairs."""
     for ways, ours, other, claim in (
-        (2, _RELEASE, _ROWS, "the release's own answers have a smaller error than synthetic rows"),
-        (3, _ROWS, _RELEASE, "synthetic rows, which fit all pairs at once, have a smaller error than answers"),
+        (2, _RELEASE, _ROWS, "the release's own answers have a smaller error than synthetic data"),
+        (3, _ROWS, _RELEASE, "synthetic data, which fit all pairs at once, have a smaller error than answers"),
     ):
         tables = list(_means(errors, _RELEASE, ways))
         if tables:

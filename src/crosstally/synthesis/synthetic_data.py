@@ -1,16 +1,9 @@
-"""Synthetic rows from tables, the misfit of their tables, and the error of intervals computed from them.
+"""Synthetic data from tables, the misfit of their tables, and the error of intervals computed from them.
 
-Rows are drawn along a tree of the strongest associations (Chow and Liu 1968), so the tables of its edges fit at once:
-the numbers of rows are those of the table, rounded at random, and only which row gets which value is drawn. The other
-tables are fitted by moving rows, table by table, from cells with too many rows to cells with too few. A moved row
-becomes a copy of a row already there, which keeps the associations of its other values, or takes only the values of the
-cell (Zhang et al., PrivSyn, USENIX Security 2021, section 4.3). Steps become smaller from sweep to sweep, so that
-tables that contradict each other converge.
-
-An analyst who treats n synthetic rows as people gives the share p of a cell the standard error sqrt(p (1 - p) / n). As
-an estimate about the people of the release its error is larger: N people were drawn from a larger population, noise of
-standard error s was added to their counts, and the rows miss the release's own count by d. So an interval is too
-narrow by the factor
+An analyst who treats n rows of synthetic data as people gives the share p of a cell the standard error
+sqrt(p (1 - p) / n). As an estimate about the people of the release its error is larger: N people were drawn from a
+larger population, noise of standard error s was added to their counts, and the rows miss the release's own count by d.
+So an interval is too narrow by the factor
 
     sqrt(N p (1 - p) + s^2 + d^2) / N  /  sqrt(p (1 - p) / n).
 """
@@ -33,167 +26,30 @@ from crosstally.errors import QueryError
 from crosstally.generate.people import labelled_rows
 from crosstally.html_text import html_table
 from crosstally.measurements import read_only
+from crosstally.residuals.nested import shares_in_groups
 from crosstally.schema import Schema
+from crosstally.synthesis.row_fit import (
+    Wanted,
+    drawing_order,
+    drawn,
+    fitted,
+    possible_cells_of,
+    rows_to_fit,
+    shuffled,
+    sweeps_in_time,
+    without_impossible,
+)
 from crosstally.typing import Floats
-
-_SHRINKING = 0.75
-"""The step of each sweep relative to the previous one. Smaller stops too early, larger does not converge."""
-
-_COPIED = 0.5
-"""The probability that a moved row becomes a copy; one half, as in PrivSyn."""
-
-
-Wanted = tuple[tuple[int, ...], Floats]
-"""A table that rows should have: its attributes by position, and its counts, which add up to the rows."""
-
-
-def whole(counts: Floats, total: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Integers that add up to a total, each share rounded down or up; equal shares if all are zero.
-
-    >>> whole(np.array([1.0, 1.0, 2.0]), 4, np.random.default_rng(0))
-    array([1, 1, 2])
-    """
-    weights = np.maximum(counts, 0.0)
-    if not weights.sum() > 0:
-        weights = np.ones(len(counts))
-    # systematic sampling: the cumulative shares, shifted by one random number, are rounded to integers
-    ends = np.cumsum(weights) / weights.sum() * total
-    ends[-1] = total
-    cut = np.floor(ends + random.random()).astype(np.int64)
-    cut[-1] = total
-    return np.asarray(np.diff(np.minimum(cut, total), prepend=0))
-
-
-def drawn(
-    order: Sequence[tuple[int, int | None]],
-    singles: Sequence[Floats],
-    pairs: Mapping[tuple[int, int], Floats],
-    rows: int,
-    random: np.random.Generator,
-) -> NDArray[np.int32]:
-    """Rows along a tree: (rows, attributes).
-
-    Args:
-        order: Attributes with what they depend on (``drawing_order``).
-        singles: The table of each attribute.
-        pairs: The tables along the links, the lower position first.
-        rows: How many.
-        random: The random generator.
-    """
-    codes = np.zeros((rows, len(singles)), np.int32)
-    for attribute, parent in order:
-        if parent is None:
-            codes[:, attribute] = _shuffled(singles[attribute], rows, random)
-            continue
-        table = pairs[min(attribute, parent), max(attribute, parent)]
-        table = table if parent < attribute else table.T
-        for value, given in enumerate(table):
-            own = np.flatnonzero(codes[:, parent] == value)
-            codes[own, attribute] = _shuffled(given if given.sum() > 0 else singles[attribute], len(own), random)
-    return codes
-
-
-def _shuffled(counts: Floats, rows: int, random: np.random.Generator) -> NDArray[np.int64]:
-    return random.permutation(np.repeat(np.arange(len(counts)), whole(counts, rows, random)))
-
-
-def fitted(
-    codes: NDArray[np.int32], tables: Sequence[Wanted], sweeps: int, random: np.random.Generator
-) -> NDArray[np.int32]:
-    """The rows, moved so that their tables are near the targets; the result of the best sweep."""
-    best, least = codes, _distance(codes, tables)
-    codes, step = codes.copy(), 1.0
-    for _ in range(sweeps):
-        for number in random.permutation(len(tables)):
-            _move(codes, tables[number], step, random)
-        step *= _SHRINKING
-        if (distance := _distance(codes, tables)) < least:
-            best, least = codes.copy(), distance
-    return best
-
-
-def _cells(codes: NDArray[np.int32], table: Wanted) -> NDArray[np.intp]:
-    """The cell of each row, by its number."""
-    axes, counts = table
-    return np.asarray(np.ravel_multi_index(tuple(codes[:, axis] for axis in axes), counts.shape))
-
-
-def _distance(codes: NDArray[np.int32], tables: Sequence[Wanted]) -> float:
-    """The sum of all differences."""
-    held = (np.bincount(_cells(codes, table), minlength=table[1].size) for table in tables)
-    return sum(float(np.abs(each - counts.ravel()).sum()) for each, (_, counts) in zip(held, tables, strict=True))
-
-
-def _move(codes: NDArray[np.int32], table: Wanted, step: float, random: np.random.Generator) -> None:
-    axes, counts = table
-    cells = _cells(codes, table)
-    held = np.bincount(cells, minlength=counts.size)
-    lacking = step * (counts.ravel() - held)
-    given = _rounded(np.maximum(-lacking, 0.0), random)
-    taken = np.repeat(np.arange(counts.size), _rounded(np.maximum(lacking, 0.0), random))
-    if not len(taken) or not given.any():
-        return
-    order = random.permutation(len(codes))
-    order = order[np.argsort(cells[order], kind="stable")]  # rows by cell, in random order within each
-    starts = np.cumsum(held) - held
-    place = np.arange(len(codes)) - starts[cells[order]]  # the index of a row within its cell
-    movers = random.permutation(order[place < given[cells[order]]])
-    number = min(len(movers), len(taken))
-    movers, taken = movers[:number], random.permutation(taken)[:number]
-    copied = (random.random(number) < _COPIED) & (held[taken] > 0)
-    models = order[starts[taken[copied]] + (random.random(int(copied.sum())) * held[taken[copied]]).astype(np.intp)]
-    codes[movers[copied]] = codes[models]
-    for axis, values in zip(axes, np.unravel_index(taken, counts.shape), strict=True):
-        codes[movers, axis] = values
-
-
-def _rounded(numbers: Floats, random: np.random.Generator) -> NDArray[np.int64]:
-    """Random integers with these means."""
-    return np.floor(numbers + random.random(numbers.shape)).astype(np.int64)
-
-
-# Synthetic data
-
-
-def drawing_order(number: int, links: Mapping[tuple[int, int], float]) -> Sequence[tuple[int, int | None]]:
-    """Attributes in the order in which they are drawn, each with the one it depends on, if any.
-
-    The tree of largest total weight, found from its strongest link on (Prim). Attributes without links start
-    new trees.
-
-    Args:
-        number: How many attributes there are.
-        links: The weight of each pair, the lower position first.
-
-    >>> drawing_order(4, {(0, 1): 0.1, (1, 2): 0.5, (0, 2): 0.4})
-    [(1, None), (2, 1), (0, 2), (3, None)]
-    """
-    weights = np.full((number, number), -1.0)
-    for (a, b), weight in links.items():
-        weights[a, b] = weights[b, a] = weight
-    best, parent = weights.max(axis=1, initial=-1.0), np.full(number, -1)
-    reach = np.full(number, -1.0)  # the strongest link to an attribute that was drawn
-    left, out = set(range(number)), []
-    while left:
-        linked = [i for i in left if reach[i] >= 0]
-        chosen = max(linked, key=lambda i: (reach[i], -i)) if linked else max(left, key=lambda i: (best[i], -i))
-        out.append((chosen, int(parent[chosen]) if linked else None))
-        left.remove(chosen)
-        nearer = weights[chosen] > reach
-        reach[nearer], parent[nearer] = weights[chosen][nearer], chosen
-    return out
-
 
 Tables = Callable[[Sequence[tuple[str, ...]]], list[Marginal]]
 """A source of tables over sets of attributes."""
 
 _MOST_CODES = 200_000_000  # rows times attributes: 800 MB
 _LARGEST_TABLE = 50_000  # cells of a table that rows are fitted to; larger ones have less than a row in most cells
-# Limits time: rows are fitted to all single attributes and to at most this many pairs, those associated most strongly.
-_MOST_TABLES = 3_000
-# Sweeps over all tables, as the work below allows. Chosen: fewer leave rows further from the tables.
-_MOST_SWEEPS, _LEAST_SWEEPS = 8, 2
-_WORK = 150_000_000  # rows times tables times sweeps: about ten seconds
+_ROUNDING = 1.0  # added to the variance of each cell, in rows: no table is fitted better than to whole rows
+# Limit time and memory: rows are fitted to all single attributes and to at most this many tables and cells of others,
+# pairs that are associated most strongly first.
+_MOST_TABLES, _MOST_CELLS = 3_000, 10_000_000
 _BATCH = 2_000_000  # cells asked for at once
 _SHOWN_ROWS = 5  # of a notebook: they only show the format of rows
 _JUDGED_TABLES = 60  # tables whose intervals are checked
@@ -204,7 +60,7 @@ _NORMAL = 1.959963984540054  # the quantile of the normal law that 95% intervals
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticData:
-    """Synthetic rows, as codes, and how far they can be trusted.
+    """Synthetic data, rows as codes, and how far they can be trusted.
 
     Attributes:
         schema: The schema of the rows.
@@ -233,14 +89,14 @@ class SyntheticData:
         return len(self.codes)
 
     def __repr__(self) -> str:
-        return "\n".join([f"{len(self):,} synthetic rows of {len(self.schema.names)} attributes", *self.report()])
+        return "\n".join([f"{len(self):,} rows of synthetic data, {len(self.schema.names)} attributes", *self.report()])
 
     def _repr_html_(self) -> str:
         some = [
             [attribute.labels[code] for attribute, code in zip(self.schema.attributes, row, strict=True)]
             for row in self.codes[:_SHOWN_ROWS].tolist()
         ]
-        title = f"{len(self):,} synthetic rows of {len(self.schema.names)} attributes"
+        title = f"{len(self):,} rows of synthetic data, {len(self.schema.names)} attributes"
         more = len(self) - _SHOWN_ROWS
         return html_table(self.schema.names, some, caption=title, note=" ".join(self.report()), left=0, more=more)
 
@@ -297,9 +153,9 @@ def _counts(codes: NDArray[np.int32], axes: Sequence[int], shape: tuple[int, ...
 
 
 def sampled_rows(
-    schema: Schema, tables: Tables, wanted: Iterable[tuple[str, ...]], *, rows: int, seed: int
+    schema: Schema, tables: Tables, wanted: Iterable[tuple[str, ...]], *, rows: int, random: np.random.Generator
 ) -> tuple[NDArray[np.int32], dict[tuple[str, ...], Marginal]]:
-    """Rows drawn along the strongest links and fitted to tables, and these tables.
+    """Rows drawn along the strongest links and fitted to tables, and these tables; fewer rows if time is short.
 
     The cost does not grow with the size of the domain.
 
@@ -308,29 +164,114 @@ def sampled_rows(
         tables: The source of tables.
         wanted: The tables to fit; too large ones, and the weakest of very many, are left out.
         rows: How many rows.
-        seed: Rows with the same seed are the same. It has no role in privacy: everything here is public.
+        random: The random generator. It has no role in privacy: everything here is public.
     """
     if rows * len(schema.names) > _MOST_CODES:
         raise QueryError(f"rows times attributes must be at most {_MOST_CODES:,}, got {rows * len(schema.names):,}")
-    random, position = np.random.default_rng(seed), schema.positions
+    position = schema.positions
     fits = [names for names in wanted if len(names) >= 2 and math.prod(schema.sizes(names)) <= _LARGEST_TABLE]
     asked = batches(schema, [*((name,) for name in schema.names), *dict.fromkeys(fits)])
     answers = {names: answer for batch in asked for names, answer in zip(batch, tables(batch), strict=True)}
-    pairs = {names: answers[names].values for names in answers if len(names) == 2}
-    links = {names: max(0.0, float(mutual_informations(values[None])[0])) for names, values in pairs.items()}
-    if len(answers) > _MOST_TABLES:
-        strongest = sorted(links, key=lambda names: -links[names])[:_MOST_TABLES]
-        answers = {names: answers[names] for names in answers if len(names) == 1 or names in set(strongest)}
+    pairs = {names: answer.values for names, answer in answers.items() if len(names) == 2}
+    links: dict[tuple[str, ...], float] = {
+        names: max(0.0, float(mutual_informations(values[None])[0])) for names, values in pairs.items()
+    }
     order = drawing_order(len(position), {(position[a], position[b]): links[a, b] for a, b in links})
     along = {(position[a], position[b]): values for (a, b), values in pairs.items()}
-    codes = drawn(order, [answers[name,].values for name in schema.names], along, rows, random)
+    answers = _strongest(answers, links)
+    at = {names: tuple(position[name] for name in names) for names in answers}
+    number = rows_to_fit(schema.shape, list(at.values()), rows)
+    codes = drawn(order, [answers[name,].values for name in schema.names], along, number, random)
+    weights = _weights(answers, number)
     fitting = [
-        (tuple(position[name] for name in names), _scaled(answer.values, rows))
+        (at[names], _scaled(answer.values, number), weights[names])
         for names, answer in answers.items()
         if answer.values.sum() > 0
     ]
-    sweeps = int(np.clip(_WORK // max(rows * len(fitting), 1), _LEAST_SWEEPS, _MOST_SWEEPS))
-    return fitted(codes, fitting, sweeps if rows else 0, random), answers
+    return fitted(codes, schema.shape, fitting, possible_cells_of(schema), random), answers
+
+
+def _strongest(
+    answers: Mapping[tuple[str, ...], Marginal], links: Mapping[tuple[str, ...], float]
+) -> dict[tuple[str, ...], Marginal]:
+    """The tables of single attributes, and of the others as many as the limits allow: the strongest pairs first."""
+    others = sorted((names for names in answers if len(names) > 1), key=lambda names: -links.get(names, 0.0))
+    cells = np.cumsum([answers[names].values.size for names in others])
+    kept = {*others[: min(_MOST_TABLES, int(np.searchsorted(cells, _MOST_CELLS, side="right")))]}
+    return {names: answer for names, answer in answers.items() if len(names) == 1 or names in kept}
+
+
+def _weights(answers: Mapping[tuple[str, ...], Marginal], rows: int) -> dict[tuple[str, ...], float]:
+    """The precision of a cell of each table, in rows; the mean of the others' where the noise is not known."""
+    out = {}
+    for names, answer in answers.items():
+        scale = rows / max(float(answer.values.sum()), 1.0)
+        out[names] = 1 / (scale**2 * float(np.mean(answer.noise_std_error**2)) + _ROUNDING)
+    known = [weight for weight in out.values() if not math.isnan(weight)]
+    usual = sum(known) / len(known) if known else 1.0
+    return {names: usual if math.isnan(weight) else weight for names, weight in out.items()}
+
+
+Groups = Mapping[str, tuple[NDArray[np.intp], Floats]]
+"""For each attribute that was measured in groups the group of each value, and the count of each value."""
+
+
+def in_full(
+    schema: Schema,
+    codes: NDArray[np.int32],
+    answers: Mapping[tuple[str, ...], Marginal],
+    groups: Groups,
+    random: np.random.Generator,
+) -> NDArray[np.int32]:
+    """Rows with values in place of groups, none of them impossible together.
+
+    Values share the rows of their group as they share its count, whatever else a row has: so they do in the release.
+    Then they are exchanged within groups until the tables in full are nearest to those of the release.
+    """
+    codes, place = codes.copy(), schema.positions
+    for name, (group, counts) in groups.items():
+        column = codes[:, place[name]].copy()
+        for number in range(int(group.max()) + 1):
+            own, inside = np.flatnonzero(column == number), np.flatnonzero(group == number)
+            codes[own, place[name]] = inside[shuffled(counts[inside], len(own), random)]
+    if groups:
+        tables = _tables_in_full(schema, answers, groups, len(codes))
+        stay = [groups[name][0] if name in groups else np.arange(schema[name].size) for name in schema.names]
+        codes = fitted(codes, schema.shape, tables, possible_cells_of(schema), random, groups=stay)
+    return without_impossible(schema, codes, random)
+
+
+def _tables_in_full(
+    schema: Schema, answers: Mapping[tuple[str, ...], Marginal], groups: Groups, rows: int
+) -> list[Wanted]:
+    """Tables of one attribute and of pairs, spread over values; of single attributes alone if time or room is short.
+
+    Tables with less than a row in a cell are left out: nothing can be near to them.
+    """
+    shares = {name: shares_in_groups(group, counts) for name, (group, counts) in groups.items()}
+    sizes = {names: math.prod(schema.sizes(names)) for names in answers}
+    fits = [names for names in answers if len(names) == 1 or (len(names) == 2 and sizes[names] <= rows)]
+    at = {names: tuple(schema.positions[name] for name in names) for names in fits}
+    if sum(sizes[names] for names in fits) > _MOST_CELLS or sweeps_in_time(schema.shape, list(at.values()), rows) < 1:
+        fits = [names for names in fits if len(names) == 1]
+    out: list[Wanted] = []
+    for names in fits:
+        values = answers[names].values
+        for axis, name in enumerate(names):
+            if name in groups:
+                along = np.moveaxis(values, axis, -1)[..., groups[name][0]] * shares[name]
+                values = np.moveaxis(along, -1, axis)
+        if values.sum() > 0:
+            out.append((at[names], _scaled(values, rows), 1.0))
+    return out
+
+
+def in_groups(schema: Schema, codes: NDArray[np.int32], groups: Groups) -> NDArray[np.int32]:
+    """Rows with groups in place of the values that were measured in groups."""
+    out = codes.copy()
+    for name, (group, _) in groups.items():
+        out[:, schema.positions[name]] = group[codes[:, schema.positions[name]]]
+    return out
 
 
 def _scaled(values: Floats, rows: int) -> Floats:
