@@ -11,6 +11,7 @@ import json
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openpyxl
@@ -38,7 +39,7 @@ ESTIMAND = "count of admissions (at most 3 of each patient)"
 CLAIMS = re.compile(
     r"\bpeople\b|\bpersons?\b|true (?:count|one)|(?<!not of )all admissions(?! of any one)", re.IGNORECASE
 )
-GIVEN = {
+GIVEN: dict[str, Any] = {
     "about": {"rows": "admissions", "units": "patients"},
     "unit": {"id": "patient", "max_rows": 3},
     "attributes": [
@@ -160,7 +161,7 @@ def of_the_plan(folder: Path) -> dict[str, str]:
 
 def in_files(folder: Path) -> dict[str, str]:
     """What files say that are no text."""
-    out = {}
+    out: dict[str, str] = {}
     for ending in ("xlsx", "parquet"):
         file = folder / f"t.{ending}"
         ran_well("table", folder / "r.parquet", "sex", "-o", file, "--force")
@@ -198,8 +199,8 @@ def test_every_total_has_what_the_bound_leaves_out_beside_it(story: tuple[Path, 
         r"\(at least [0-9,]+\) are in no count\.",
         sentence,
     )
-    totals = ("release", "inspect", "table", "page file", "sql", "json of all", "json-stat of all", "px of all")
-    totals += (
+    totals = (
+        *("release", "inspect", "table", "page file", "sql", "json of all", "json-stat of all", "px of all"),
         "Python: describe",
         "Python: total",
         "Python: release in a notebook",

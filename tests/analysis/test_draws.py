@@ -79,7 +79,7 @@ def test_public_numbers_are_aligned_by_label() -> None:
         (pd.DataFrame({"Female": [1]}), "a Series, a mapping or an array, got DataFrame"),
     ):
         with pytest.raises(QueryError, match=words):
-            counts / wrong
+            counts / wrong  # type: ignore[operator]
 
 
 # Draws

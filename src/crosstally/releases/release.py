@@ -37,6 +37,7 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.nested import extended_measurements
 from crosstally.schema import Schema
 from crosstally.text_table import aligned
+from crosstally.typing import Floats
 from crosstally.workload import Workload, check_workload
 
 if TYPE_CHECKING:
