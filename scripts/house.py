@@ -25,22 +25,22 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 38_491,
-    "files": 290,
-    "code lines with laboratory and benchmarks": 50_130,
-    "classes": 400,
+    "code lines": 40_280,
+    "files": 302,
+    "code lines with laboratory and benchmarks": 51_965,
+    "classes": 409,
     "classes that define interval": 4,
     "public class names twice": 0,
     "module names twice": 0,
     "dispatches on kinds of queries": 8,
-    "trusted files": 34,
-    "trusted code lines": 5_472,
+    "trusted files": 35,
+    "trusted code lines": 5_735,
     "long files": 0,
     "long functions": 0,
-    "words of docs": 47_600,
+    "words of docs": 48_720,
     "walk: row to marginal": 66,
     "walk: direct": 56,
-    "functions of direct": 700,  # 697 here; it differs by a function or two from machine to machine
+    "functions of direct": 724,  # 721 here; it differs by a function or two from machine to machine
     "walk: plan": 31,
     "walk: unmeasured": 37,
 }

@@ -11,7 +11,7 @@ from crosstally.kernels.row_descent import count_rows, descend
 from crosstally.synthesis.row_fit import _layout
 
 SHAPE = (2, 3, 4)
-AXES = ((0,), (0, 1), (2, 1), (0, 1, 2))
+AXES: tuple[tuple[int, ...], ...] = ((0,), (0, 1), (2, 1), (0, 1, 2))
 
 
 def problem(seed: int, rows: int = 12) -> tuple[np.ndarray, list[tuple[tuple[int, ...], np.ndarray, float]]]:

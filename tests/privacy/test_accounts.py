@@ -124,6 +124,9 @@ def _loss(plan: Plan, rows: tuple[tuple[int, ...], ...]) -> float:
     """The privacy loss of adding these rows: of each table the L1 norm of its change over the scale of its noise."""
     total = 0.0
     for request in plan.requests:
+        if request.query.of_units:  # whoever is there is in one cell of it
+            total += bool(rows) / request.noise.scale
+            continue
         places = [plan.schema.names.index(name) for name in request.query.attributes]
         moved = np.zeros(request.query.shape(plan.schema))
         for row in rows:

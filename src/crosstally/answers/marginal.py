@@ -17,7 +17,7 @@ from crosstally.answers.changes import Change
 from crosstally.answers.operations import COUNT, LabelledTable
 from crosstally.answers.sampling import design_effect_of, with_sampling
 from crosstally.answers.uncertainty import Bounds, Draws, LinearLaw, Uncertainty
-from crosstally.checks import is_number, optional
+from crosstally.checks import check_kind, is_number, optional
 from crosstally.errors import CrosstallyError, QueryError, must_be_one_of
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.measurements import read_only
@@ -174,7 +174,7 @@ class Marginal(LabelledTable):
             fraction: How much of the population was sampled.
         """
         check_level(level)
-        if of not in get_args(Of):
+        if not isinstance(of, str) or of not in get_args(Of):
             raise QueryError(must_be_one_of("of", get_args(Of), of))
         if of == "population" and self.of != of:
             return self.of_population(design_effect=design_effect, fraction=fraction).interval(level)
@@ -338,6 +338,7 @@ class Marginal(LabelledTable):
         Args:
             draws: Add a column for each of ``draws()``: ``draw_0``, ``draw_1``, ...
         """
+        check_kind(draws, bool, "draws")
         columns: list[pa.Array] = []
         for axis, attribute in enumerate(self.schema.attributes):
             codes = np.broadcast_to(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import crosstally as ct
 from crosstally.budget import Budget, Neighbours
 from crosstally.cli.options import (
+    MOST_EPSILON,
     BudgetOptions,
     Force,
     Json,
@@ -328,7 +329,8 @@ def _tell(
         plan = shlex.join(["crosstally", "plan", str(schema), *budget, *options, *payment, "-o", str(file)])
         screen.put(f"Next: {plan} && {_release('--plan', file, *reading, *rows, *payment)}")
     else:
-        screen.put(f"Next: {_release('--schema', schema, *budget, *options, *rows, *payment)}")
+        meant = ["--yes-epsilon"] if (chosen.budget.epsilon or 0) > MOST_EPSILON else []
+        screen.put(f"Next: {_release('--schema', schema, *budget, *meant, *options, *rows, *payment)}")
 
 
 def _release(*options: object) -> str:

@@ -17,6 +17,7 @@ import crosstally as ct
 from crosstally.budget import Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
+    MOST_EPSILON,
     BudgetOptions,
     Force,
     Json,
@@ -47,8 +48,6 @@ EXAMPLES = (
     "crosstally release --spark warehouse.people --plan p.plan.json --ledger p.ledger -o p.parquet",
     "crosstally release --parts 'part-*.counts' --plan p.plan.json --ledger p.ledger -o p.parquet",
 )
-MOST_EPSILON = 10
-"""The epsilon above which the terminal asks; a birth registry was published at 9.98 (how-to/choose-a-budget.md)."""
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 

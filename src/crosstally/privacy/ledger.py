@@ -274,7 +274,7 @@ class Ledger:
         with self._store.reading() as connection:
             if key is not None:
                 return measured(connection, self._stored_lines(connection, key), self._header)
-            place = place_of(schema or self.schema, admitted(connection, self._header))
+            place = place_of(self.schema if schema is None else schema, admitted(connection, self._header))
             bought = by_entry(events(connection)).values()
             stored = [lines for lines in bought if len(lines) > 1]
             own = (lines for lines in stored if lines[0].schema == str(place))

@@ -266,6 +266,7 @@ def bought_from(schema: Schema, header: LedgerHeader) -> bool:
 
 def place_of(schema: Schema, known: Sequence[Admitted]) -> int | None:
     """Which of the schemas of an account this is; None if it is none of them."""
+    check_schema(schema)
     identity = schema.identity()
     return next((number for number, each in enumerate(known) if each.schema.identity() == identity), None)
 

@@ -28,9 +28,7 @@ _JOINS = {
 """Why a query may join a table, as ``sources/joins.py`` has it, and the words for it."""
 _DIGEST = re.compile("[0-9a-f]{64}")
 NOT_RECORDED = "not recorded in any ledger"
-_UNRECORDED_SENTENCE = (
-    "This spend is not recorded in any ledger: nothing adds it up with other releases about the same people."
-)
+_UNRECORDED_SENTENCE = "This spend is not recorded in any ledger: nothing adds it up with others."
 
 
 @cache

@@ -59,8 +59,8 @@ class About:
     def unit(self) -> str | None:
         """One of the units, in English.
 
-        >>> [About(units=units).unit for units in ("patients", "families", "people", "staff")]
-        ['patient', 'family', 'person', 'staff']
+        >>> " ".join(str(About(units=units).unit) for units in ("patients", "families", "people", "staff"))
+        'patient family person staff'
         """
         if self.units is None or self.units == "people":
             return None if self.units is None else "person"
