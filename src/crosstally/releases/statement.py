@@ -224,14 +224,14 @@ def _change(statement: Statement, schema: Schema) -> str:
     return f"Replacing {what} by any other"
 
 
-def belief(budget: Budget, neighbours: Neighbours, schema: Schema) -> str:
+def belief(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
     """What a budget means for one person, in chances: of somebody who knew all the rest, and thought it 50 to 50."""
     epsilon = _usual_epsilon(budget)
     inside, says = (f"{_sure(each)} sure" for each in (epsilon, 2 * epsilon))
     who = "a person" if schema.unit is None else f"a {schema.unit_word}"
     apart = "" if budget.pure else ", apart from an extra chance"
     extra = "" if budget.pure else f" of {'one in a million' if budget.delta is None else decimal_text(budget.delta)}"
-    if neighbours == Neighbours.REPLACE:
+    if Neighbours(neighbours) == Neighbours.REPLACE:
         return (
             f"In chances: whoever thought it 50 to 50 which of two things is true of {who} becomes at most "
             f"{_sure(epsilon)} sure{apart}{extra}."
