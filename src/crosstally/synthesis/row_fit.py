@@ -30,8 +30,8 @@ Wanted = tuple[tuple[int, ...], Floats, float]
 Possible = tuple[tuple[int, ...], NDArray[np.bool_]]
 """Structural zeros: attributes by position, and for each cell whether a row may be in it."""
 
-# With weights that are precisions, at temperature 2 rows have the posterior law of all sets of rows given the tables, if
-# these were independent. From there it is cooled. Chosen: slower cooling gave the same tables on three real ones;
+# With weights that are precisions, at temperature 2 rows have the posterior law of all sets of rows given the tables,
+# if these were independent. From there it is cooled. Chosen: slower cooling gave the same tables on three real ones;
 # without it tables of three attributes that nobody measured were up to 21% further from the truth than with it.
 _TEMPERATURES = tuple(2.0 / 4**i for i in range(6))
 # Sweeps at temperature 0 end when they change fewer than one value in so many. Chosen: later ones come nearer to the
