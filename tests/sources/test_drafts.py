@@ -151,6 +151,8 @@ def test_people_of_a_panel_are_the_unit() -> None:
     places = [f"d{i % (30 + i % 7)}" for i in range(4000)]
     many = draft(pa.table({"district_id": places, "sex": ["F", "M"] * 2000}))
     assert (many.schema.unit, many.schema.names, many.ids) == (None, ("district_id", "sex"), {"district_id": True})
+    kinds = draft(pa.table({"person_id_type": ["driver", "rider"] * 2000, "sex": ["F", "M"] * 2000}))
+    assert kinds.ids == {}  # nobody is asked whether each of two values is a person
 
 
 def test_a_bound_weighs_what_it_leaves_out_against_noise() -> None:

@@ -115,6 +115,7 @@ def below_zero(numbers: Collection[str]) -> tuple[str, ...]:
 
 
 _LADDER = (*BOUNDS, 50, 100, 200, 500, 1000)  # round bounds that are suggested
+_MOST_OF_ONE = 1_000  # rows of an id on average: values of more are kinds of people, whatever their column is called
 _PANEL = 20  # rows of an id at most, if few ids in many rows are those of people seen again, not of places
 
 
@@ -299,6 +300,11 @@ class Column:
         """Whether a value may be in several rows."""
         return self._too_many or self._times.total() > len(self._times)
 
+    @property
+    def may_be_ids(self) -> bool:
+        """Whether values are not of many rows each, as those of a kind of person are."""
+        return self._too_many or _MOST_OF_ONE * len(self._times) >= self._rows
+
     def reason_to_leave_out(self, max_values: int) -> str | None:
         """Why the column cannot be an attribute; None when it can. No reason holds a value."""
         max_values = min(max_values, _MOST_TRACKED)  # beyond it not all are known, and a schema's error would name them
@@ -468,7 +474,8 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) ->
         reading=_reading({each.attribute.name: each.reading for each in drafted}, reading),
     )
     reasons = tuple((name, left_out[name]) for name in columns if name in left_out)
-    ids = {name: column.comes_again for name, column in columns.items() if units is None and names_id(name)}
+    may_be = {name: column for name, column in columns.items() if units is None and names_id(name)}
+    ids = {name: column.comes_again for name, column in may_be.items() if column.may_be_ids}
     return Draft(schema, reasons, columns=tuple(drafted), units=units, ids=ids)
 
 
