@@ -105,6 +105,22 @@ def test_an_add_remove_release_enters_a_replace_account_at_twice_its_epsilon() -
         run(people(LAST_YEAR), plan_of(LAST_YEAR, neighbours="replace"), ledger=account())
 
 
+def test_replacing_rows_does_not_cover_people_who_have_none() -> None:
+    """The total is free under replace neighbours; somebody without a row in the second table would show in it."""
+    ledger = account(neighbours="replace")
+    ledger.admit(THIS_YEAR, at_most=1)
+    with pytest.raises(LedgerError, match="people may have no row here"):
+        run(people(THIS_YEAR), plan_of(THIS_YEAR, neighbours="replace"), ledger=ledger)
+    run(people(THIS_YEAR), plan_of(THIS_YEAR), ledger=ledger)
+    assert ledger.spent == 1  # add-remove, at twice its epsilon
+    visits = account(PATIENTS, neighbours="replace")
+    visits.admit(VISITS, at_most=2)
+    run(
+        people(VISITS), plan_of(VISITS, neighbours="replace"), ledger=visits
+    )  # a visit may be left out: its total costs
+    assert visits.spent == 1
+
+
 def test_two_schemas_of_one_unit_are_never_undercharged() -> None:
     """Every person with up to one row in the first source and two in the second: the whole loss is at most the charge,
     and equal for somebody who is in the worst case of both."""

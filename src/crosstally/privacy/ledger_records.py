@@ -106,8 +106,7 @@ class RaisedCap:
 class Admitted:
     """A schema that an account pays for: one person of the account is at most ``times`` units of it.
 
-    Schemas with the account's own unit are admitted as they are; for others somebody asserted how many rows, or units,
-    one person may be. ``when`` is None for the schema that the account was opened with.
+    For schemas with another unit than the account's somebody asserted that. The first has no ``when``.
     """
 
     schema: Schema
@@ -117,6 +116,8 @@ class Admitted:
 
     def factor(self, relation: Neighbours, account: Neighbours) -> int:
         """How many steps of the release's neighbours lead from one neighbour of the account to the other."""
+        if relation == Neighbours.REPLACE and self.asserted and not self.schema.may_drop:
+            raise LedgerError("people may have no row here, which replace neighbours do not cover; plan for add-remove")
         if relation == account:
             return self.times
         if account != Neighbours.REPLACE:
@@ -182,13 +183,11 @@ def read_header_text(header: str, store: Store) -> LedgerHeader:
         number = given.get("crosstally-ledger") if isinstance(given, Mapping) else None
         if type(number) is not int or number != FORMAT:
             raise LedgerError(f"{store} does not say which format it has")
-        schema, budget = Schema.from_dict(given["schema"]).public(), Budget.from_dict(given["budget"])
-        neighbours = Neighbours(given["neighbours"])
         return LedgerHeader(
             id=str(given["id"]),
-            schema=schema,
-            first_cap=budget,
-            neighbours=neighbours,
+            schema=Schema.from_dict(given["schema"]).public(),
+            first_cap=Budget.from_dict(given["budget"]),
+            neighbours=Neighbours(given["neighbours"]),
             ledger=str(store),
             people=str(given["people"]),
         )
