@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 40_285,
+    "code lines": 40_287,
     "files": 302,
-    "code lines with laboratory and benchmarks": 51_970,
+    "code lines with laboratory and benchmarks": 51_972,
     "classes": 409,
     "classes that define interval": 4,
     "public class names twice": 0,

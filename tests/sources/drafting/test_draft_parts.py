@@ -64,6 +64,7 @@ def test_edges_on_the_ladder_cover(numbers: list[float], whole: bool, edges: tup
     [
         (np.arange(58, 66), [43, 79], True, (20, 58, 59, 60, 61, 62, 63, 64, 65, 100)),
         (np.arange(58, 61), [43, 79], True, (20, 58, 59, 60, 100)),  # no half numbers
+        (np.array([100]), [1, 30], True, (0, 20, 40, 60, 80, 100)),  # nearly all are the greatest
         (np.linspace(6.1, 10.4, 50), [0.7, 11.9], False, (0.5, 6, 7, 8, 9, 10, 11, 20)),
         (np.linspace(-33, -27, 50), [-90, 70], False, (-100, -33, -32, -31, -30, -29, -28, -27, 0, 100)),
     ],
