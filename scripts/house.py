@@ -27,7 +27,7 @@ PACKAGE = ROOT / "src" / "crosstally"
 CEILINGS: Mapping[str, int] = {
     "code lines": 40_287,
     "files": 302,
-    "code lines with laboratory and benchmarks": 51_972,
+    "code lines with laboratory and benchmarks": 51_968,
     "classes": 409,
     "classes that define interval": 4,
     "public class names twice": 0,

@@ -10,7 +10,6 @@ was stopped goes on where it was.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from benchmarks.accuracy.coverage import Aim, Cells, Draw, add, coverage_line, o
 from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import line
 from benchmarks.accuracy.real_tables import RealTable, real_table
-from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, settings
+from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, print_lines, settings
 from crosstally.answers.marginal import ErrorKind, Marginal
 
 TABLES = ("adult", "fars-8", "acs-8", "census-9", "msnbc-9", "people")
@@ -296,13 +295,7 @@ def put_z(draw: Draw, asked: Asked) -> None:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print a line for each kind of figure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--tables", nargs="*", default=TABLES)
-    parser.add_argument("--epsilons", nargs="*", default=["1"])
-    options = parser.parse_args(given)
-    for each in lines(settings(options.tables, options.epsilons, [None, DELTA]), options.draws):
-        print(f"{each['work']}: {each['met']} {each['note']}", flush=True)
+    print_lines(lines, given, about=__doc__, tables=TABLES)
 
 
 if __name__ == "__main__":

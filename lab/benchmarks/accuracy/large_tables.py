@@ -11,7 +11,6 @@ on where it was.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from benchmarks.accuracy.coverage import Aim
 from benchmarks.accuracy.kept import kept_draws
 from benchmarks.accuracy.lines import line
 from benchmarks.accuracy.real_tables import RealTable, real_table
-from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, settings
+from benchmarks.accuracy.settings import DELTA, Setting, in_processes, present, print_lines, settings
 from crosstally_lab.papers.calibration import Held
 
 TABLES = ("salary", "fars", "adult-fine", "crc")
@@ -167,13 +166,7 @@ def sums_of(
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print a line for each setting and kind of table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--tables", nargs="*", default=TABLES)
-    parser.add_argument("--epsilons", nargs="*", default=["1"])
-    options = parser.parse_args(given)
-    for each in lines(settings(options.tables, options.epsilons, [None, DELTA]), options.draws):
-        print(f"{each['work']}: {each['met']} {each['note']}", flush=True)
+    print_lines(lines, given, about=__doc__, tables=TABLES)
 
 
 if __name__ == "__main__":

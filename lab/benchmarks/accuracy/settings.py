@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +20,8 @@ DELTA = "1e-9"
 """The delta of the accuracy targets."""
 
 _Job = TypeVar("_Job")
+Lines = Callable[[Sequence["Setting"], int], Iterator[dict[str, Any]]]
+"""The lines of some settings, from so many draws of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +86,14 @@ def in_processes(work: Callable[[_Job], Any], jobs: Sequence[_Job]) -> Iterator[
         return
     with ProcessPoolExecutor(min(cores, len(jobs)), mp_context=get_context("spawn")) as processes:
         yield from processes.map(work, jobs)
+
+
+def print_lines(lines: Lines, given: Sequence[str] | None, *, about: str | None, tables: Sequence[str]) -> None:
+    """Print the lines of some tables and budgets, pure and with delta, as the command line says."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--tables", nargs="*", default=tables)
+    parser.add_argument("--epsilons", nargs="*", default=["1"])
+    options = parser.parse_args(given)
+    for each in lines(settings(options.tables, options.epsilons, [None, DELTA]), options.draws):
+        print(f"{each['work']}: {each['met']} {each['note']}", flush=True)
