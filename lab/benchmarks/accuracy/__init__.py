@@ -24,6 +24,7 @@ LINES = (
     "handed_on",
     "priview",
     "wide",
+    "board",
     "past_answers",
     "calm_grid",
     "intervals",
