@@ -135,10 +135,18 @@ class Neighbours(StrEnum):
 
 
 class Objective(StrEnum):
-    """What planning minimises with a budget."""
+    """What planning minimises with a budget.
 
+    All but "cells" are geometric means over the numbers of attributes of tables; they differ in what a table counts for
+    among those of as many attributes.
+    """
+
+    BALANCED = "balanced"
+    """Squared errors of cells and shares of misplaced rows alike: near the best that is possible in both."""
     TABLES = "tables"
-    """The geometric mean over orders of the error of tables; within an order all tables count alike."""
+    """The squared error of a cell: all tables count alike."""
+    L1 = "l1"
+    """The share of rows that are misplaced: tables of many cells, which have most of them, count for more."""
     CELLS = "cells"
     """The weighted sum of the variances of all cells of the workload, as in the papers."""
 

@@ -47,7 +47,7 @@ def release(
     workload: Workload | None = None,
     strategy: str | Strategy = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    objective: Objective | str = Objective.TABLES,
+    objective: Objective | str = Objective.BALANCED,
     rows: int | None = None,
     units: bool = True,
     plan: Plan | None = None,

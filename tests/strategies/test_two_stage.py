@@ -63,14 +63,48 @@ def test_the_goal_weighs_tables_of_an_order_alike_by_hand() -> None:
     assert goal.score(np.array([16.0, 81.0])) == pytest.approx(4**0.25 * 9**0.75)
 
 
-def test_naming_tables_adds_those_below_and_keeps_a_quarter_for_one_way_tables() -> None:
+def test_naming_tables_adds_those_below_with_a_twentieth_for_all_of_them() -> None:
     schema = schema_of(2, 3, 2, 5)
-    for k, shares in ((1, [1.0]), (2, [0.25, 0.75]), (3, [0.25, 0.25, 0.5]), (4, [0.25] * 4)):
+    for k, shares in ((1, [1.0]), (2, [0.05, 0.95]), (3, [0.025, 0.025, 0.95]), (4, [0.05 / 3] * 3 + [0.95])):
         assert goal_of(schema, ct.Workload.all_ways(schema, k)).shares.tolist() == pytest.approx(shares)
+    for k, shares in ((2, [0.25, 0.75]), (3, [0.25, 0.25, 0.5])):
+        assert goal_of(schema, ct.Workload.up_to(schema, k)).shares.tolist() == pytest.approx(shares)
     weighed = dict(weighing_tables(schema, ct.Workload([("a0", "a1")], [7.0])))
     assert set(weighed) == {(), ("a0",), ("a1",), ("a0", "a1")}
     assert weighed["a0", "a1"] == pytest.approx(1 / 6)  # the only table of its order, of 6 cells
     assert weighed["a0",] == pytest.approx(3 / 3 / 2)  # one of three of order 1, which counts three times
+
+
+def test_larger_tables_count_for_more_as_the_objective_has_it() -> None:
+    """Pairs of 6, 8 and 12 cells; the second attribute has 3 values, of which rows are on 1.5, by effective numbers."""
+    schema = schema_of(2, 3, 4)
+    plain = goal_of(schema, ct.Workload.all_ways(schema, 2))
+    assert plain.of_tables[1][plain.of_tables[1] > 0].tolist() == pytest.approx([1 / 3] * 3)
+    weighed = plain.weighed(Objective.CELLS)
+    assert weighed.of_tables[1][weighed.of_tables[1] > 0].tolist() == pytest.approx([6 / 26, 8 / 26, 12 / 26])
+    used = plain.weighed(Objective.CELLS, [2, 1.5, 4])
+    assert used.of_tables[1][used.of_tables[1] > 0].tolist() == pytest.approx([3 / 17, 8 / 17, 6 / 17])
+    balanced = plain.weighed(Objective.BALANCED)
+    powers = np.array([6.0, 8.0, 12.0]) ** 0.6
+    assert balanced.of_tables[1][balanced.of_tables[1] > 0].tolist() == pytest.approx((powers / powers.sum()).tolist())
+    assert weighed.weights[1] == pytest.approx(plain.closure.weights(weighed.of_tables[1]))
+
+
+def test_one_way_tables_that_were_not_asked_for_only_decide() -> None:
+    """A twentieth is enough for many rows, and all else goes to the pairs; of few rows a quarter is looked at."""
+    schema = schema_of(*[3] * 6)
+    plan = TwoStage().plan(schema, ct.Workload.all_ways(schema, 2), PURE)
+    assert [plan.share, *(rule.share for rule in plan.later)] == [Fraction(1, 20), Fraction(1, 5), Fraction(3, 4)]
+    many = measured(np.random.default_rng(1), people(np.random.default_rng(0), schema.shape, 200_000, 0.3), plan)
+    at_once = next_stage(plan, many)
+    assert at_once is not None
+    assert at_once.later == ()
+    assert at_once.own_budget.amount == Fraction(19, 20) * plan.budget.amount
+    few = measured(np.random.default_rng(1), people(np.random.default_rng(0), schema.shape, 200, 0.3), plan)
+    looked = next_stage(plan, few)
+    assert looked is not None
+    assert {len(request.query.attributes) for request in looked.requests} <= {0, 1, 2}
+    assert [rule.share for rule in looked.later] == [Fraction(3, 4) / Fraction(19, 20)]
 
 
 # What plans measure
@@ -246,7 +280,7 @@ def test_rms_error_is_of_the_named_tables_and_the_score_of_all_that_was_aimed_at
     named = ct.Workload([("a0", "a1"), ("a1", "a2")], [1, 5])
     plan = next(p for p in ct.plan(schema, rho=0.5, workload=named).plans if p.strategy == "residual")
     assert plan.workload == named
-    assert plan.objective == Objective.TABLES
+    assert plan.objective == Objective.BALANCED
     cells = np.array([6, 12])
     errors = np.array(list(plan.errors.values()))
     assert plan.rms_error == pytest.approx(math.sqrt(cells @ errors**2 / 18))
@@ -262,10 +296,10 @@ def test_rms_error_is_of_the_named_tables_and_the_score_of_all_that_was_aimed_at
 def test_a_plan_remembers_its_objective() -> None:
     schema = schema_of(2, 3, 4)
     plan = ct.plan(schema, rho=0.5).chosen
-    assert plan.to_dict()["objective"] == "tables"
+    assert plan.to_dict()["objective"] == "balanced"
     assert Plan.from_dict(plan.to_dict()) == plan
     broken = {**plan.to_dict(), "objective": "rows"}
-    with pytest.raises(ct.CrosstallyError, match="tables or cells"):
+    with pytest.raises(ct.CrosstallyError, match="balanced, tables, l1 or cells"):
         Plan.from_dict(broken)
 
 

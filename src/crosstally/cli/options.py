@@ -174,7 +174,9 @@ class PlanOptions(WorkloadOptions):
     objective: Annotated[
         Objective | None,
         _tables_option(
-            None, "What to minimise: the errors of tables of every size (the default), or the sum over all cells."
+            None,
+            "What to minimise: errors of tables in both measures (balanced, the default), squared errors (tables), "
+            "misplaced rows (l1), or the sum of the variances of all cells (cells).",
         ),
     ] = None
     no_units: Annotated[
@@ -200,7 +202,7 @@ class PlanOptions(WorkloadOptions):
     @property
     def aim(self) -> Objective:
         """What to minimise."""
-        return self.objective or Objective.TABLES
+        return self.objective or Objective.BALANCED
 
     def proposal(self, schema: Schema, budget: Budget, neighbours: Neighbours | None, rows: int | None) -> Proposal:
         """The release that the options describe."""

@@ -293,7 +293,7 @@ def stages_in_words(plan: ct.Plan) -> str:
                 f"{len(plan.later)} later stages, with {left} together, ask what {rule.name} chooses by those before."
             )
         return f"A later stage, with {left}, measures what {rule.name} chooses by the first."
-    trial = "some pairs on trial, then " if len(plan.later) > 1 else ""
+    trial = "some pairs on trial, then " if rule.parameters.get("trial") else ""
     ones = "one-way tables that are not public" if plan.schema.public_counts() else "one-way tables"
     first = f"{float(plan.share - plan.units_share):.0%} of the budget"
     return (

@@ -157,11 +157,15 @@ class Plan:
         return groups_cost(own, self.schema, self.neighbours, pure=self.budget.pure) / self.budget.amount
 
     def is_followed_by(self, stage: Plan) -> bool:
-        """Whether a plan may be the next stage of this one: same schema and neighbours, remaining budget and rules."""
+        """Whether a plan may be the next stage of this one: same schema and neighbours, remaining budget and rules.
+
+        It may also be the last: then it spends what the stages after it were meant for.
+        """
         return (
             bool(self.later)
             and (stage.schema.identity(), stage.neighbours) == (self.schema.identity(), self.neighbours)
-            and (stage.budget, stage.later) == (self.budget_left, rest_of(self.later))
+            and stage.budget == self.budget_left
+            and stage.later in {rest_of(self.later), ()}
         )
 
     @cached_property
@@ -280,7 +284,7 @@ class Plan:
         if given["neighbours"] not in list(Neighbours) or not isinstance(given["strategy"], str):
             raise PlanError("a plan must name its strategy and its neighbours (add-remove or replace)")
         if given["objective"] not in list(Objective):
-            raise PlanError("the objective of a plan must be tables or cells")
+            raise PlanError("the objective of a plan must be balanced, tables, l1 or cells")
         if not isinstance(given["requests"], list) or not isinstance(given["later"], list):
             raise PlanError("requests and later stages must be lists")
         groups, matrices = dict(read_group_maps(given["groups"])), read_matrices(given["matrices"])

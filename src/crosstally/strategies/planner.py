@@ -1,7 +1,7 @@
 """Choose a strategy. This costs no budget: no data is read.
 
-For the objective "tables" the choice is ``two-stage``, which uses noisy one-way tables to decide what no plan can know
-in advance; the others are shown for comparison. For "cells" the strategy with the lowest predicted error is chosen.
+The choice is ``two-stage``, which uses noisy one-way tables to decide what no plan can know in advance; the others are
+shown for comparison. For the objective "cells" the strategy with the lowest predicted error is chosen.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Proposal:
     _: KW_ONLY
     rows: int | None = None
     neighbours: Neighbours = Neighbours.ADD_REMOVE
-    objective: Objective = Objective.TABLES
+    objective: Objective = Objective.BALANCED
     ways: int | None = None
     tables: tuple[tuple[str, ...], ...] = ()
     named: Workload | None = None
@@ -168,7 +168,7 @@ class Comparison:
 
     def _again(self, other: Alternative) -> Comparison:
         """The comparison for an alternative, limited to the strategies that could be chosen."""
-        by_default = self.chosen.objective == Objective.TABLES and DEFAULT[0] in self.considered
+        by_default = self.chosen.objective != Objective.CELLS and DEFAULT[0] in self.considered
         strategies = DEFAULT if by_default else self.considered
         return compare(other.schema, other.proposal, strategies=strategies, currency=self.currency)
 
@@ -184,7 +184,7 @@ def plan(
     strategy: str | Strategy = "auto",
     strategies: Iterable[str | Strategy] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    objective: Objective | str = Objective.TABLES,
+    objective: Objective | str = Objective.BALANCED,
     units: bool = True,
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
@@ -201,8 +201,9 @@ def plan(
         strategy: One to plan with, or "auto" for the best.
         strategies: Several to compare instead, by name or as objects, also your own; "auto" stands for all of ours.
         neighbours: Which data sets must be hard to distinguish: "add-remove" or "replace".
-        objective: What to minimise: "tables", the errors of tables of every order, the lower ones of a workload too; or
-            "cells", the weighted sum of the variances of all cells of the workload, as in the papers.
+        objective: What to minimise: "balanced", squared errors and misplaced rows alike; "tables", the squared error of
+            a cell; "l1", the share of misplaced rows; or "cells", the weighted sum of the variances of all cells of the
+            workload, as in the papers.
         units: Whether a small part of the budget measures how many units have how many rows, where the schema has a
             unit: only that says how many units there are, and how many rows its bound leaves out.
     """
@@ -224,7 +225,7 @@ def plan(
 
 def default_strategy(given: str | Strategy, objective: Objective | str) -> Sequence[Strategy]:
     """The strategies that a release needs to plan with: those of ``read_strategies`` that may be chosen."""
-    return DEFAULT if given == "auto" and Objective(objective) == Objective.TABLES else read_strategies(given)
+    return DEFAULT if given == "auto" and Objective(objective) != Objective.CELLS else read_strategies(given)
 
 
 def read_strategies(given: str | Strategy) -> Sequence[Strategy]:
@@ -290,7 +291,7 @@ def compare(
             made.append(_planned(informed, task, objective, pure if default else None))
         except (PlanError, BudgetError) as error:  # the latter: noise of a scale that no sampler has
             # A release uses only the default, and would refuse what a different strategy could plan
-            if len(strategies) == 1 or (default and objective == Objective.TABLES):
+            if len(strategies) == 1 or (default and objective != Objective.CELLS):
                 raise
             refused.append((strategy.name, str(error)))
     if not made:
@@ -331,10 +332,10 @@ def _aimed(strategy: Strategy, task: Task, objective: Objective) -> Plan:
         part = replace(task.part(1 - units_share(task.budget)), units=False)
         plan = _aimed(strategy, part, objective)
         return with_unit_rows(plan, task.budget) if plan.requests else replace(plan, budget=task.budget)
-    if objective == Objective.CELLS:
-        return strategy.planned(task)
-    given = replace(task, asked=weighing_tables(task.schema, task.workload)) if strategy.weighs else task
-    return replace(strategy.planned(given), workload=task.workload, objective=objective)
+    given = replace(task, objective=objective)
+    if objective != Objective.CELLS and strategy.weighs:
+        given = replace(given, asked=weighing_tables(task.schema, task.workload, objective))
+    return replace(strategy.planned(given), workload=task.workload)
 
 
 def _planned(strategy: Strategy, task: Task, objective: Objective, pure: Budget | None) -> tuple[Plan, Plan]:
@@ -342,7 +343,7 @@ def _planned(strategy: Strategy, task: Task, objective: Objective, pure: Budget 
     plan = _aimed(strategy, task, objective)
     plan.check_countable()
     seen = outlook(plan)
-    if pure is None or objective != Objective.TABLES:
+    if pure is None or objective == Objective.CELLS:
         return plan, seen
     return _with_less_noise((plan, seen), strategy, task, pure)
 
@@ -391,7 +392,7 @@ def _choose(plans: Sequence[Plan], objective: Objective, *, asked: bool) -> tupl
     if asked:
         return plans[0], "it was asked for"
     by_default = [each for each in plans if each.strategy == DEFAULT[0].name]
-    if objective == Objective.TABLES and by_default:
+    if objective != Objective.CELLS and by_default:
         return by_default[
             0
         ], "it decides by noisy one-way tables what else is worth measuring, which no plan knows beforehand"
@@ -420,7 +421,7 @@ def solve_epsilon(
     if isinstance(target_error, bool) or not 0 < target_error < math.inf:
         raise BudgetError(f"the target error must be positive, got {target_error}")
 
-    by_default = strategies is AUTO_STRATEGIES and proposal.objective == Objective.TABLES
+    by_default = strategies is AUTO_STRATEGIES and proposal.objective != Objective.CELLS
     asked = DEFAULT if by_default else strategies  # the others are not chosen then, and take time
 
     def error(log_epsilon: float) -> tuple[float, Budget]:

@@ -27,6 +27,7 @@ def _two_stage(
     *,
     named: bool,  # noqa: ARG001 (``next`` reads them from the plan)
     trial: bool = False,  # noqa: ARG001
+    hedged: bool = False,  # noqa: ARG001
     one_ways: str | None = None,
 ) -> Strategy:
     if one_ways is not None:

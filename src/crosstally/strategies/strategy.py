@@ -21,7 +21,7 @@ from typing import ClassVar, get_args, get_type_hints
 
 import numpy as np
 
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Sensitivity, fraction_of_text
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Objective, Sensitivity, fraction_of_text
 from crosstally.errors import PlanError
 from crosstally.measurements import PUBLIC, Chosen, Measurement
 from crosstally.plans.joint_cost import groups_cost
@@ -123,6 +123,7 @@ class Task:
     budget: Budget
     neighbours: Neighbours
     units: bool = False
+    objective: Objective = Objective.CELLS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
@@ -165,7 +166,13 @@ class Task:
     @classmethod
     def after(cls, plan: Plan) -> Task:
         """What all later stages of a plan are for, with the budget that is left to them."""
-        return cls(plan.schema, plan.workload, budget=plan.budget_left, neighbours=plan.neighbours)
+        return cls(
+            plan.schema,
+            plan.workload,
+            budget=plan.budget_left,
+            neighbours=plan.neighbours,
+            objective=plan.objective,
+        )
 
     def planned(self, strategy: str, requests: Sequence[Request], later: tuple[Rule, ...] = ()) -> Plan:
         """The plan of these requests, and of later stages by their rules."""
@@ -177,6 +184,7 @@ class Task:
             budget=self.budget,
             neighbours=self.neighbours,
             later=later,
+            objective=self.objective,
         )
 
 
