@@ -42,9 +42,6 @@ def flag(words: str, *names: str, panel: str | None = None) -> Any:
     return typer.Option(*names, help=words, rich_help_panel=panel)
 
 
-MOST_EPSILON = 10
-"""The epsilon above which the terminal asks; a birth registry was published at 9.98 (how-to/choose-a-budget.md)."""
-
 budget_option = partial(option, panel="Privacy budget")
 _tables_option = partial(option, panel="Tables that matter")
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import crosstally as ct
-from crosstally.budget import Budget, Neighbours
+from crosstally.budget import MOST_EPSILON, Budget, Neighbours
 from crosstally.cli.options import (
-    MOST_EPSILON,
     BudgetOptions,
     Force,
     Json,

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import crosstally as ct
-from crosstally.budget import Budget, Neighbours, decimal_text
+from crosstally.budget import MOST_EPSILON, Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
-    MOST_EPSILON,
     BudgetOptions,
     Force,
     Json,

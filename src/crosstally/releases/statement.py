@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
+from crosstally.budget import MOST_EPSILON, Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.html_text import html_facts
 from crosstally.measurements import UNRECORDED
@@ -127,6 +127,7 @@ class Statement:
             *_model_sentences(self),
             _promise(self, schema),
             belief(self.budget, self.neighbours, schema),
+            *hides_little(self.budget),
             *units,
             *_public_sentences(self, schema),
         )
@@ -225,21 +226,51 @@ def _change(statement: Statement, schema: Schema) -> str:
 
 
 def belief(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
-    """What a budget means for one person, in chances: of somebody who knew all the rest, and thought it 50 to 50."""
-    epsilon = _usual_epsilon(budget)
-    inside, says = (f"{_sure(each)} sure" for each in (epsilon, 2 * epsilon))
+    """What a budget means for one person, in chances: of somebody who knew all the rest, and thought it 50 to 50.
+
+    With a pure epsilon it is what they believe after any output. Otherwise single outputs may tell more, with a small
+    probability, and it is how often they guess right.
+    """
     who = "a person" if schema.unit is None else f"a {schema.unit_word}"
-    apart = "" if budget.pure else ", apart from an extra chance"
-    extra = "" if budget.pure else f" of {'one in a million' if budget.delta is None else decimal_text(budget.delta)}"
+    once, twice = (_sure(_wrong_guesses(budget, steps)) for steps in (1, 2))
     if Neighbours(neighbours) == Neighbours.REPLACE:
+        two = f"which of two things is true of {who}"
+        if budget.pure:
+            return f"In chances: whoever thought it 50 to 50 {two} becomes at most {once} sure."
+        return f"In chances: whoever has to guess {two}, 50 to 50 before, is right at most {once} of the time."
+    if budget.pure:
         return (
-            f"In chances: whoever thought it 50 to 50 which of two things is true of {who} becomes at most "
-            f"{_sure(epsilon)} sure{apart}{extra}."
+            f"In chances: whoever thought it 50 to 50 that {who} is in the data becomes at most {once} sure, "
+            f"and at most {twice} sure about what the data say of them."
         )
     return (
-        f"In chances: whoever thought it 50 to 50 that {who} is in the data becomes at most {inside}, "
-        f"and at most {says} about what the data say of them{apart}{extra}."
+        f"In chances: whoever has to guess whether {who} is in the data, 50 to 50 before, is right at most {once} of "
+        f"the time, and at most {twice} of the time about which of two things the data say of them."
     )
+
+
+def _wrong_guesses(budget: Budget, steps: int) -> float:
+    """How often a guess between two cases is wrong at least, for data so many neighbours apart, 50 to 50 before.
+
+    A guess is right in (1 + D) / 2 of all cases, where D is the total variation distance. With epsilon and delta it is
+    wrong in (1 - delta) / (1 + e^epsilon) at least (Kairouz, Oh and Viswanath 2015), and two steps have
+    2 epsilon and (1 + e^epsilon) delta. With rho the Kullback-Leibler divergence is at most steps^2 rho (Bun and
+    Steinke 2016), D^2 at most half of it (Pinsker) and at most 1 - e^-rho (Bretagnolle and Huber).
+    """
+    if budget.rho is not None:
+        divergence = min(steps**2 * float(budget.rho), 700.0)
+        return (1 - min(math.sqrt(divergence / 2), math.sqrt(-math.expm1(-divergence)))) / 2
+    assert budget.epsilon is not None  # a budget has one of them
+    epsilon = min(float(budget.epsilon), 300.0)
+    delta = float(budget.delta or 0) * sum(math.exp(step * epsilon) for step in range(steps))
+    return max(0.0, 1 - delta) / (1 + math.exp(steps * epsilon))
+
+
+def hides_little(budget: Budget) -> tuple[str, ...]:
+    """The sentence about a budget that the terminal asks about, wherever it was spent."""
+    if budget.epsilon is None or budget.epsilon <= MOST_EPSILON:
+        return ()
+    return (f"An ε above {MOST_EPSILON} hides little: weigh what follows if somebody becomes sure of one person.",)
 
 
 def _usual_epsilon(budget: Budget) -> Fraction:
@@ -250,17 +281,16 @@ def _usual_epsilon(budget: Budget) -> Fraction:
     return Fraction(math.ceil(100 * Fraction(zcdp_epsilon(budget.rho, _USUAL_DELTA))), 100)
 
 
-def _sure(epsilon: Fraction) -> str:
-    """The greatest probability after one of a half, rounded up.
+def _sure(wrong: float) -> str:
+    """The chance to be right, rounded up.
 
-    >>> _sure(Fraction(1)), _sure(Fraction(1, 10)), _sure(Fraction(10)), _sure(Fraction(40))
-    ('74%', '53%', '99.996%', 'practically')
+    >>> _sure(1 / (1 + math.e)), _sure(0.475), _sure(1 / (1 + math.exp(10))), _sure(1e-9)
+    ('74%', '53%', '99.996%', 'practically 100%')
     """
-    left = 1 / (1 + math.exp(min(float(epsilon), 700.0)))
-    if left < 1e-6:
-        return "practically"
-    digits = max(0, math.ceil(-math.log10(left)) - 2)
-    return f"{math.ceil(100 * (1 - left) * 10**digits) / 10**digits:.{digits}f}%"
+    if wrong < 1e-6:
+        return "practically 100%"
+    digits = max(0, math.ceil(-math.log10(wrong)) - 2)
+    return f"{math.ceil(100 * (1 - wrong) * 10**digits) / 10**digits:.{digits}f}%"
 
 
 def _factor(epsilon: Fraction) -> str:
