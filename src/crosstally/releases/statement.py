@@ -122,17 +122,46 @@ class Statement:
 
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is guaranteed, to whom, and what is not protected, in sentences."""
-        units = (_unit_sentence(schema), *_asserted_sentences(self))
-        promise = (
-            *_model_sentences(self),
-            _promise(self, schema),
-            belief(self.budget, self.neighbours, schema),
-            *hides_little(self.budget),
-            *units,
-            *_public_sentences(self, schema),
-        )
         unrecorded = () if self.paid != NOT_RECORDED else (_UNRECORDED_SENTENCE,)
-        return (*promise, *unrecorded, *_fact_sentences(schema), *caveats(schema))
+        whole = guarantee(self.budget, self.neighbours, schema)
+        return (
+            *self.model_sentences,
+            *whole,
+            unit_sentence(schema),
+            *self.asserted_sentences,
+            *self.public_sentences(schema),
+            *unrecorded,
+            *fact_sentences(schema),
+            *caveats(schema),
+        )
+
+    @property
+    def model_sentences(self) -> tuple[str, ...]:
+        """Who held the rows, where nobody did."""
+        if self.model == "central":
+            return ()
+        return ("Every person perturbed their own row before sending it; nobody ever held the rows.",)
+
+    @property
+    def asserted_sentences(self) -> tuple[str, ...]:
+        """What the maker of a query answers for."""
+        unit = "person" if self.unit is None else self.unit.id
+        query = "The rows come of a query in which rows may depend on each other"
+        asserted = f"{query}; its maker asserted that each row is of one {unit} alone, and the promise rests on that."
+        return (*((asserted,) if self.rows_are_units else ()), *_joined_sentences(self, unit))
+
+    def public_sentences(self, schema: Schema) -> tuple[str, ...]:
+        """What is public from the start, and whether the number of rows is."""
+        public = "The names of the attributes and their values come from a public schema and are not protected."
+        rows = "rows" if schema.unit is None else schema.row_word
+        if self.rows is not None:
+            return (public, f"The number of rows, {self.rows:,}, was declared public and is not protected.")
+        if self.neighbours == Neighbours.REPLACE:
+            return (public, f"Nothing is promised about the number of {rows}: replacing one leaves it as it is.")
+        return (
+            public,
+            f"The number of {rows} is protected too: what the release says about it is a noisy measurement.",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON; what is absent is null."""
@@ -195,14 +224,16 @@ def _read_unit(given: object) -> Unit | None:
 # The statement in words
 
 
-def _model_sentences(statement: Statement) -> tuple[str, ...]:
-    if statement.model == "central":
-        return ()
-    return ("Every person perturbed their own row before sending it; nobody ever held the rows.",)
+def guarantee(budget: Budget, neighbours: Neighbours | str, schema: Schema, *, tables: str = "") -> tuple[str, ...]:
+    """The promise of a budget: by what probabilities change, and what that means in chances.
+
+    ``tables`` says in which tables a person's rows are, where there are several.
+    """
+    change = _change(Neighbours(neighbours), schema, tables)
+    return (_factors(budget, change), belief(budget, neighbours, schema), *hides_little(budget))
 
 
-def _promise(statement: Statement, schema: Schema) -> str:
-    budget, change = statement.budget, _change(statement, schema)
+def _factors(budget: Budget, change: str) -> str:
     if budget.rho is None:
         assert budget.epsilon is not None
         if budget.delta is None:
@@ -218,11 +249,14 @@ def _promise(statement: Statement, schema: Schema) -> str:
     )
 
 
-def _change(statement: Statement, schema: Schema) -> str:
-    what = "any one person's row" if schema.unit is None else f"all {schema.row_word} of any one {schema.unit_word}"
-    if statement.neighbours == Neighbours.ADD_REMOVE:
-        return f"Adding or removing {what}"
-    return f"Replacing {what} by any other"
+def _change(neighbours: Neighbours, schema: Schema, tables: str) -> str:
+    whole = f"all {'rows' if tables else schema.row_word} of any one {_person(schema)}{tables}"
+    what = "any one person's row" if schema.unit is None and not tables else whole
+    return f"Adding or removing {what}" if neighbours == Neighbours.ADD_REMOVE else f"Replacing {what} by any other"
+
+
+def _person(schema: Schema) -> str:
+    return "person" if schema.unit is None else schema.unit_word
 
 
 def belief(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
@@ -231,7 +265,7 @@ def belief(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
     With a pure epsilon it is what they believe after any output. Otherwise single outputs may tell more, with a small
     probability, and it is how often they guess right.
     """
-    who = "a person" if schema.unit is None else f"a {schema.unit_word}"
+    who = f"a {_person(schema)}"
     once, twice = (_sure(_wrong_guesses(budget, steps)) for steps in (1, 2))
     if Neighbours(neighbours) == Neighbours.REPLACE:
         two = f"which of two things is true of {who}"
@@ -294,30 +328,25 @@ def _sure(wrong: float) -> str:
 
 
 def _factor(epsilon: Fraction) -> str:
-    """The power of e and its value where that says something.
+    """The power of e and its value, rounded up, where that says something.
 
     >>> _factor(Fraction(1)), _factor(Fraction("0.1")), _factor(Fraction(10)), _factor(Fraction(100))
-    ('e^1 = 2.72', 'e^0.1 = 1.11', 'e^10 = 22,026', 'e^100')
+    ('e^1 = 2.72', 'e^0.1 = 1.11', 'e^10 = 22,027', 'e^100')
     """
     power = decimal_text(epsilon)
     if epsilon > 20:
         return f"e^{power}"
     value = math.exp(epsilon)
-    return f"e^{power} = " + (f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
+    digits = max(0, 2 - math.floor(math.log10(value)))
+    return f"e^{power} = {math.ceil(value * 10**digits) / 10**digits:,.{digits}f}"
 
 
-def _unit_sentence(schema: Schema) -> str:
+def unit_sentence(schema: Schema) -> str:
+    """Who is protected."""
     if schema.unit is None:
         return "This protects one row: someone with several rows is protected for each of them alone."
     whole = f"This protects everything about one {schema.unit_word}, found by {schema.unit.id}"
     return f"{whole}. Counts are of {schema.counted}, not of all {schema.row_word}."
-
-
-def _asserted_sentences(statement: Statement) -> tuple[str, ...]:
-    unit = "person" if statement.unit is None else statement.unit.id
-    query = "The rows come of a query in which rows may depend on each other"
-    asserted = f"{query}; its maker asserted that each row is of one {unit} alone, and the promise rests on that."
-    return (*((asserted,) if statement.rows_are_units else ()), *_joined_sentences(statement, unit))
 
 
 def _joined_sentences(statement: Statement, unit: str) -> tuple[str, ...]:
@@ -331,17 +360,8 @@ def _joined_sentences(statement: Statement, unit: str) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _public_sentences(statement: Statement, schema: Schema) -> tuple[str, ...]:
-    public = "The names of the attributes and their values come from a public schema and are not protected."
-    rows = "rows" if schema.unit is None else schema.row_word
-    if statement.rows is not None:
-        return (public, f"The number of rows, {statement.rows:,}, was declared public and is not protected.")
-    if statement.neighbours == Neighbours.REPLACE:
-        return (public, f"Nothing is promised about the number of {rows}: replacing one leaves it as it is.")
-    return (public, f"The number of {rows} is protected too: what the release says about it is a noisy measurement.")
-
-
-def _fact_sentences(schema: Schema) -> tuple[str, ...]:
+def fact_sentences(schema: Schema) -> tuple[str, ...]:
+    """What the steward asserted as public."""
     if not schema.facts:
         return ()
     listed = "; ".join(map(str, schema.facts))
