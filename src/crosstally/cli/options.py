@@ -65,6 +65,10 @@ Ways = Annotated[
     int | None, _tables_option("K", "Every table of exactly K attributes that has at most 5,000,000 cells.")
 ]
 Tables = Annotated[list[str] | None, _tables_option("NAMES", "A table, such as 'sex,age'; may be repeated.")]
+Accept = Annotated[
+    Path | None,
+    option("FILE", "Acceptance criteria (JSON) for errors: judged and shown; the exit code is 1 if any fails."),
+]
 Rows = Annotated[int | None, budget_option("N", "The number of rows. Give it only if it is public.")]
 Json = Annotated[bool, flag("Print JSON, for programs to read.", "--json")]
 Quiet = Annotated[bool, flag("Print errors only.", "--quiet", "-q")]

@@ -18,6 +18,7 @@ from crosstally.budget import MOST_EPSILON, Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
     BudgetOptions,
+    CheckFailedError,
     Force,
     Json,
     PlanOptions,
@@ -31,11 +32,13 @@ from crosstally.cli.options import (
     option,
 )
 from crosstally.cli.output.screen import amount, facts, number_of, people, print_json, progress, progress_of_reading
+from crosstally.cli.plan import failed, judged, show_verdicts
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
 from crosstally.errors import BudgetError, CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
+    from crosstally.releases.acceptance import Verdict
     from crosstally.sources import Reading
 
 
@@ -81,6 +84,14 @@ class ReleaseOptions:
     work_dir: Annotated[
         Path | None, option("FOLDER", "The folder for the encoded rows while a plan in stages runs.")
     ] = None
+    accept: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Acceptance criteria (JSON): spend only if the forecast passes, and judge the release by its own draws. "
+            "The exit code is 1 if it fails; it is written all the same.",
+        ),
+    ] = None
     yes_epsilon: Annotated[bool, flag("Spend an ε above 10 without being asked.", "--yes-epsilon")] = False
 
 
@@ -124,6 +135,8 @@ def release(
         with progress("planning", quiet=silent):
             currency = None if created else ct.Ledger.open(account).currency
             approved = compare(read, proposal, strategies=wanted.strategies(), currency=currency).chosen
+    if files.accept is not None:
+        _check_forecast(approved, files.accept, rows, quiet=silent)
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
     with _paying(approved, account, created=created) as ledger:
         measure = partial(run, schema=read, rows=rows, ledger=ledger, key=key, work_dir=files.work_dir)
@@ -134,10 +147,35 @@ def release(
 
         released = settled(measured, reading, quiet=silent)
         _save(released, target, ledger, key)
+        verdicts = _verdicts(released, files.accept, quiet=silent)
         if json:
-            _print_summary(released, ledger, target, key)
+            _print_summary(released, ledger, target, key, verdicts)
         elif not quiet:
             _tell_summary(released, ledger, target, key, created=created)
+            show_verdicts(verdicts)
+    if words := failed(verdicts):
+        raise CheckFailedError(
+            f"the release is written and paid for, and its own draws do not pass: {words}; another attempt is another "
+            "charge"
+        )
+
+
+def _check_forecast(planned: ct.Plan, accept: Path, rows: int | None, *, quiet: bool) -> None:
+    """Raise before anything is spent unless the forecast passes all criteria."""
+    with progress("judging the plan", quiet=quiet):
+        words = failed(judged(planned, accept, rows))
+    if words:
+        raise CheckFailedError(f"nothing was spent: the forecast does not pass: {words}")
+
+
+def _verdicts(released: ct.Release, accept: Path | None, *, quiet: bool) -> tuple[Verdict, ...]:
+    """What the release's own draws say; they gate nothing."""
+    if accept is None:
+        return ()
+    from crosstally.releases.acceptance import Criteria, judge_release
+
+    with progress("judging the release", quiet=quiet):
+        return judge_release(released, Criteria.load(accept))
 
 
 # What to measure
@@ -284,7 +322,9 @@ def _save(released: ct.Release, target: Path, ledger: ct.Ledger, key: str) -> No
         raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
 
 
-def _print_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: str) -> None:
+def _print_summary(
+    released: ct.Release, ledger: ct.Ledger, target: Path, key: str, verdicts: tuple[Verdict, ...]
+) -> None:
     from crosstally.releases.publication import rows_in_doubt
 
     cost, remaining, _ = _standing(ledger, key)
@@ -301,6 +341,7 @@ def _print_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: s
             "cells": sum(each.values.size for each in released.measurements),
             "counted": released.schema.counted,
             "statement": released.statement.to_dict(),
+            "criteria": [each.to_dict() for each in verdicts],
             **({} if doubt is None else {"warning": doubt}),
         }
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import crosstally as ct
-from crosstally.cli.options import Force, Json, Quiet, argument, check_output, flag, option
+from crosstally.cli.options import Accept, CheckFailedError, Force, Json, Quiet, argument, check_output, flag, option
 from crosstally.cli.output.screen import data, people, print_json, progress
 from crosstally.errors import CrosstallyError
 from crosstally.platform_files import write_bytes, writing
@@ -31,6 +31,7 @@ def statement(
     ledger: Annotated[
         Path | None, option("FILE", "The account that paid: the statement is then about all that it has spent.")
     ] = None,
+    accept: Accept = None,
     output: Annotated[
         Path | None,
         option("FILE", "The file to write: .html, .pdf (needs crosstally\\[pdf]), .md or .json.", "--output", "-o"),
@@ -56,11 +57,15 @@ def statement(
         if not (registry or output.suffix.lower() in _ENDINGS):
             raise CrosstallyError(f"a statement is written to {', '.join(_ENDINGS)}, got {output.name!r}")
     with progress("reading releases", quiet=quiet or json):
-        made = _document(release or [], ledger, (reviewed_by, approved_by))
+        made = _document(release or [], ledger, accept, (reviewed_by, approved_by))
         if checklist:
             made = _checked(made)
-        written = b"" if json else _written(made, ".md" if output is None else output.suffix.lower(), registry=registry)
-    if output is not None and not json:
+        written = (
+            b""
+            if json and output is None
+            else _written(made, ".md" if output is None else output.suffix.lower(), registry=registry)
+        )
+    if output is not None:
         with writing(output):
             write_bytes(output, written)
         people(quiet=quiet).say(f"Written {output}: {made.title}, about {made.total.what}.")
@@ -68,9 +73,11 @@ def statement(
         print_json(made.to_dict())
     elif output is None:
         data().put(written.decode().rstrip("\n"))
+    if missed := [row for row in made.facts["criteria"] if row["verdict"] != "pass"]:
+        raise CheckFailedError(f"{len(missed)} of {len(made.facts['criteria'])} acceptance criteria are not met")
 
 
-def _document(paths: list[Path], ledger: Path | None, said: tuple[str, str]) -> Document:
+def _document(paths: list[Path], ledger: Path | None, accept: Path | None, said: tuple[str, str]) -> Document:
     from crosstally.releases.document import document
 
     files = [_file(path) for path in paths]
@@ -81,7 +88,17 @@ def _document(paths: list[Path], ledger: Path | None, said: tuple[str, str]) -> 
         account.verify()
         for each in files:
             check_paid(each.release, account)
-    return document(files, account, reviewed=said[0], approved=said[1])
+    criteria = tuple(row for each in files for row in _verdicts(each, accept, several=len(files) > 1))
+    return document(files, account, reviewed=said[0], approved=said[1], criteria=criteria)
+
+
+def _verdicts(file: File, accept: Path | None, *, several: bool) -> list[tuple[str, ...]]:
+    if accept is None:
+        return []
+    from crosstally.releases.acceptance import Criteria, judge_release
+
+    rows = [each.row() for each in judge_release(file.release, Criteria.load(accept))]
+    return [(f"{file.name}: {asked}", *found) if several else (asked, *found) for asked, *found in rows]
 
 
 def _file(path: Path) -> File:
