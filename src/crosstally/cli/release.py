@@ -32,6 +32,7 @@ from crosstally.cli.options import (
     option,
 )
 from crosstally.cli.output.screen import amount, facts, number_of, people, print_json, progress, progress_of_reading
+from crosstally.cli.paid import check_not_behind
 from crosstally.cli.plan import failed, judged, show_verdicts
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
 from crosstally.errors import BudgetError, CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
@@ -66,7 +67,9 @@ class ReleaseOptions:
     ledger: Annotated[
         Path | None,
         option(
-            "FILE", "The ledger that pays; it must exist. By default the one beside SOURCE that is about its schema."
+            "FILE",
+            "The ledger that pays; it must exist. By default the one that the schema names, or that lies beside "
+            "SOURCE and is about the schema.",
         ),
     ] = None
     new_ledger: Annotated[
@@ -125,7 +128,7 @@ def release(
     check_output(target, force=force)
     if files.plan is not None:
         approved = _approved(files.plan, _fixed_by_plan(spend, neighbours, wanted))
-        account, created = _account(paths, files, approved.schema)
+        account, created = _account(paths, files, approved.schema if read is None else read)
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
@@ -237,12 +240,15 @@ def _account(source: list[str], files: ReleaseOptions, schema: Schema) -> tuple[
     """The ledger that pays, and whether it is to be opened.
 
     A named ledger must exist: a misspelt name would open a second account of the same people. Without a name it is the
-    one beside the source that is about this schema; a new one is opened only on purpose, or where there is none at all.
+    one that the schema names, or the one beside the source that is about this schema; a new one is opened only on
+    purpose, or where there is none at all.
     """
     if files.ledger is not None and files.new_ledger is not None:
         raise LedgerError("a release is paid by one ledger: leave out --ledger or --new-ledger")
     if named := files.ledger or files.new_ledger:
         return named, files.ledger is None
+    if schema.ledger is not None and files.schema is not None:
+        return files.schema.parent / schema.ledger, False
     path = _beside(source, ".ledger", "--ledger FILE, or to open an account --new-ledger")
     known = _ledgers_beside(Path(source[0]))
     own = [each for each in known if _is_about(each, schema)]
@@ -290,6 +296,7 @@ def _paying(plan: ct.Plan, path: Path, *, created: bool) -> Iterator[ct.Ledger]:
         )
     else:
         ledger = ct.Ledger.open(path, before_charge=before_charge)
+        check_not_behind(ledger)
     try:
         yield ledger
     finally:
