@@ -27,6 +27,7 @@ from crosstally.privacy.ledger_records import Entry
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.query.question import query_of
 from crosstally.releases import Statement
+from crosstally.releases.totals import Total
 from crosstally.strategies import recovery
 
 ROOT = Path(__file__).parents[1]
@@ -161,6 +162,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "Schema reading": lambda word: ct.Schema(SCHEMA.attributes, reading=word).reading,
     "Statement neighbours": lambda word: Statement(strategy="x", budget=BUDGET, neighbours=word).neighbours,
     "Strategy.plan neighbours": lambda word: ct.strategies.Flat().plan(SCHEMA, None, BUDGET, neighbours=word).to_dict(),
+    "Total neighbours": lambda word: (
+        Total(what="", budget=BUDGET, schema=SCHEMA, model="", protected=(), sentences=(), neighbours=word).neighbours
+    ),
     "Task neighbours": lambda word: ct.strategies.Task(SCHEMA, None, budget=BUDGET, neighbours=word).neighbours,
     "crosstab normalize": lambda word: str(
         ct.analysis.crosstab(release().marginal("a0", "a1"), "a0", "a1", normalize=word).values

@@ -30,6 +30,10 @@ _UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS
 _LEAST_VARIANCE = 1e-300  # variances that underflow count as this: least squares divides by them
 _MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio. With 300 digits before it still typed
 
+MOST_EPSILON = 10
+"""The epsilon above which the terminal asks and statements warn; a birth registry was published at 9.98
+(how-to/choose-a-budget.md)."""
+
 
 Amount = str | float | Fraction | Decimal
 """Types accepted as an epsilon, a delta or a rho: ``exact`` reads the decimal text."""

@@ -47,6 +47,7 @@ OUTPUTS: dict[tuple[str, str], Callable[[Path], list[object]]] = {
     ("sql", "--output"): lambda _: [RELEASE, "SELECT COUNT(*) FROM release"],
     ("synth", "--output"): lambda _: [RELEASE, "--rows", "50"],
     ("page", "--output"): lambda _: [RELEASE],
+    ("statement", "--output"): lambda _: [RELEASE],
 }
 _ENDINGS = {
     ("table", "--output"): (".csv", ".json", ".px", ".parquet", ".xlsx"),
@@ -54,6 +55,7 @@ _ENDINGS = {
     ("sql", "--output"): (".csv", ".json", ".parquet", ".xlsx"),
     ("synth", "--output"): (".csv", ".parquet"),
     ("page", "--output"): (".html",),
+    ("statement", "--output"): (".html", ".pdf", ".md", ".json"),
 }
 
 

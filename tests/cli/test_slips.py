@@ -72,6 +72,28 @@ def python_without_ledger(folder: Path) -> str:
     return " ".join(said.split())
 
 
+def put_back(folder: Path) -> str:
+    """The account after one spend, put back after a second one."""
+    (folder / "kept").mkdir()
+    shutil.copy(folder / "people.ledger", folder / "kept" / "old.ledger")
+    release(folder, "people.csv")
+    shutil.copy(folder / "kept" / "old.ledger", folder / "people.ledger")
+    return release(folder, "people.csv")
+
+
+def named_by_the_schema(folder: Path) -> str:
+    """Another folder without any ledger: the schema says which account pays."""
+    (folder / "named.json").write_text(json.dumps({**SCHEMA, "ledger": "people.ledger"}))
+    source = rows(folder / "elsewhere" / "people.csv").relative_to(folder)
+    release(folder, str(source), schema="named.json")
+    return release(folder, str(source), schema="named.json")
+
+
+def named_wrongly(folder: Path) -> str:
+    (folder / "named.json").write_text(json.dumps({**SCHEMA, "ledger": "peopel.ledger"}))
+    return release(folder, "people.csv", schema="named.json")
+
+
 SLIPS: dict[str, tuple[Callable[[Path], str], str]] = {
     "a forgotten option": (lambda at: release(at, "people.csv"), ""),
     "a renamed source": (lambda at: release(at, rows(at / "renamed.csv").name), ""),
@@ -105,6 +127,9 @@ SLIPS: dict[str, tuple[Callable[[Path], str], str]] = {
     ),
     "a glob": (lambda at: release(at, "*.csv"), "say --ledger FILE, or to open an account"),
     "an exhausted account": (exhausted, "nothing is left"),
+    "an older copy put back": (put_back, "an older copy of the ledger was put back"),
+    "a schema that names its ledger": (named_by_the_schema, "nothing is left"),
+    "a schema that misspells its ledger": (named_wrongly, "did you mean 'people.ledger'"),
     "a read-only ledger": (read_only, "the file is read-only; make it writable"),
     "the other relation": (
         lambda at: release(at, "people.csv", "--neighbours", "replace"),
@@ -124,7 +149,7 @@ def test_a_slip_opens_no_second_account(slip: str, folder: Path) -> None:
     before = {path.name for path in folder.rglob("*.ledger")}
     said = make(folder)
     assert words in said if words else not said, said
-    assert {path.name for path in folder.rglob("*.ledger")} <= before | {"copy.ledger"}
+    assert {path.name for path in folder.rglob("*.ledger")} <= before | {"copy.ledger", "old.ledger"}
     assert ct.Ledger.open(folder / "people.ledger", read_only=True).spent <= 1
 
 
@@ -140,3 +165,29 @@ def test_a_raised_cap_says_who_and_why(folder: Path) -> None:
     ran_well("ledger", "raise", folder / "people.ledger", "--epsilon", "2", "--by", "the board", "--why", "2027")
     assert not release(folder, "people.csv")
     assert "by the board: 2027" in ran_well("ledger", "show", folder / "people.ledger").out
+
+
+def test_an_older_copy_is_noticed_wherever_a_release_is_named(folder: Path) -> None:
+    shutil.copy(folder / "people.ledger", folder / "old.copy")
+    release(folder, "people.csv")
+    shutil.move(folder / "old.copy", folder / "people.ledger")
+    newest = folder / "1.parquet"
+    for command in (("inspect", newest, "--ledger"), ("statement", newest, "--ledger"), ("ledger", "verify")):
+        more = ("--release", newest) if command[0] == "ledger" else ()
+        ran = run(*command, folder / "people.ledger", *more)
+        assert (ran.code, ran.err.count("\n")) == (1, 1)
+        assert "which has only 1 entries: an older copy of the ledger was put back" in ran.err
+    older = ran_well("ledger", "verify", folder / "people.ledger", "--release", folder / "0.parquet").err
+    assert "is sound" in older
+
+
+def test_the_place_of_a_ledger_stays_in_the_stewards_file(folder: Path) -> None:
+    named = ct.Schema.from_dict({**SCHEMA, "ledger": "secret/people.ledger"})
+    assert named.ledger == "secret/people.ledger"
+    named.save(folder / "named.json")
+    assert ct.Schema.load(folder / "named.json").ledger == named.ledger
+    for public in (named.to_dict(), named.public().steward_dict(), ct.plan(named, epsilon=1).chosen.to_dict()):
+        assert "secret" not in json.dumps(public)
+    for wrong in (3, "", "a\nb"):
+        with pytest.raises(ct.CrosstallyError, match="ledger must be the name of a file"):
+            ct.Schema.from_dict({**SCHEMA, "ledger": wrong})

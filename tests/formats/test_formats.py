@@ -34,12 +34,14 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker
 from crosstally.query.unit_table import UnitTable
+from crosstally.releases.acceptance import Criteria
 from crosstally.schema import About, Level, Outside, RowReading
 from crosstally.sources import merge_parts
 
 HERE = Path(__file__).parent
 DIGESTS = {
     "collector-1.state": "020db8097e7821c5942ca5fdc2c0424cb99a22798007f9f5c5281f1e92120a7f",
+    "criteria-1.json": "e4f038668287923a76237d61f7165242c4d7379f1fdf6063e2912b91666483a7",
     "device-store-1.json": "345cf727e3e8ca10cbf9b318dede63748511eca8dc869f488835e0730ba4ba5c",
     "ledger-1.ledger": "543488af27ebb6c33d17da6f7e98fbf2e3d1bd466804ba73189059cfbbb8db34",
     "part-1-share-1.counts": "9325f1789b9abfa44d1f0f046f2752d72d419f56b5b8cd1dc70155a95705c6bd",
@@ -115,6 +117,17 @@ def test_schema_1_described() -> None:
     rules = [schema.reading.rule(attribute.name, attribute) for attribute in schema.attributes]
     texts = [rule.text(given) for rule, given in zip(rules, (" f", "1.1.2000", "31.12.1999"), strict=True) if rule]
     assert texts == ["Female", "2000", "Q4"]
+
+
+def test_criteria_1() -> None:
+    """Every field that there is: all tables of some ways, and tables by their names; a typical and a largest error."""
+    wanted = Criteria.load(HERE / "criteria-1.json")
+    assert wanted.rows == 50_000
+    one, other = wanted.criteria
+    assert (one.name, one.ways, one.tables) == ("one-way tables within 2%", 1, None)
+    assert (one.error, one.at_most, one.of, one.level) == ("typical", 0.02, "average count", None)
+    assert (other.ways, other.tables, other.error) == (None, (("sex", "age"), ("region",)), "largest")
+    assert (other.at_most, other.of, other.level) == (0.005, "rows", 0.99)
 
 
 def test_release_1_described() -> None:

@@ -111,7 +111,7 @@ for _name in ("part", "release", "ask"):
 _add_from("ledger", _group("ledger", "Keep a record of what was spent: create, show, verify, raise, export.", _SPEND))
 _local = "Collect tables from people who keep their rows: plan, tokens, report, simulate, release."
 _add_from("collect", _group("collect", _local, _SPEND))
-for _name in ("table", "sql", "synth", "page", "serve", "inspect"):
+for _name in ("table", "sql", "synth", "page", "serve", "inspect", "statement"):
     _add_from(_name, app, _READ)
 _list("reproduce", "Research")
 _list("audit", "Research")

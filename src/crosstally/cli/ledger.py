@@ -39,6 +39,7 @@ EXAMPLES = {
     "verify": (
         "crosstally ledger verify people.ledger",
         'crosstally ledger verify people.ledger --anchor "$(cat people.anchor)"',
+        "crosstally ledger verify people.ledger --release people.release.parquet",
     ),
     "export": ("crosstally ledger export people.ledger release-1f2e3d4c -o people.release.parquet",),
     "raise_": ("crosstally ledger raise people.ledger --epsilon 5",),
@@ -182,19 +183,27 @@ def verify(
         str | None,
         option("TEXT", "What `ledger anchor` printed earlier: detects a ledger that was replaced by an older copy."),
     ] = None,
+    release: Annotated[
+        list[Path] | None,
+        option("FILE", "A release that it paid for: plan, cost and numbers must agree. May be repeated."),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check that the file is complete and unchanged.
+    """Check that the file is complete and unchanged, and as new as the releases that it paid for.
 
     The exit code is 1 if it is not.
     """
+    from crosstally.cli.paid import check_paid
+
     if not ledger.is_file():
         raise LedgerError(f"there is no ledger {str(ledger)!r}")
     try:
         opened = ct.Ledger.open(ledger, read_only=True)
         opened.verify(anchor)
-    except LedgerError as error:
+        for each in release or []:
+            check_paid(ct.open_release(each), opened)
+    except (LedgerError, CheckFailedError) as error:
         if json:
             print_json({"ledger": str(ledger), "sound": False, "reason": str(error)})
         raise CheckFailedError(str(error)) from None

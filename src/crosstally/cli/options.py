@@ -42,9 +42,6 @@ def flag(words: str, *names: str, panel: str | None = None) -> Any:
     return typer.Option(*names, help=words, rich_help_panel=panel)
 
 
-MOST_EPSILON = 10
-"""The epsilon above which the terminal asks; a birth registry was published at 9.98 (how-to/choose-a-budget.md)."""
-
 budget_option = partial(option, panel="Privacy budget")
 _tables_option = partial(option, panel="Tables that matter")
 
@@ -68,6 +65,10 @@ Ways = Annotated[
     int | None, _tables_option("K", "Every table of exactly K attributes that has at most 5,000,000 cells.")
 ]
 Tables = Annotated[list[str] | None, _tables_option("NAMES", "A table, such as 'sex,age'; may be repeated.")]
+Accept = Annotated[
+    Path | None,
+    option("FILE", "Acceptance criteria (JSON) for errors: judged and shown; the exit code is 1 if any fails."),
+]
 Rows = Annotated[int | None, budget_option("N", "The number of rows. Give it only if it is public.")]
 Json = Annotated[bool, flag("Print JSON, for programs to read.", "--json")]
 Quiet = Annotated[bool, flag("Print errors only.", "--quiet", "-q")]

@@ -11,14 +11,17 @@ import numpy as np
 import crosstally as ct
 from crosstally.budget import decimal_text
 from crosstally.cli.options import CheckFailedError
-from crosstally.errors import CrosstallyError
+from crosstally.errors import CrosstallyError, LedgerError
 from crosstally.measurements import Chosen
+from crosstally.releases.file.reader import origins_in
 from crosstally.releases.publication import costs_of_entries
 
 if TYPE_CHECKING:
     from crosstally.privacy.ledger_records import Entry
 
 
+OLDER = "an older copy of the ledger was put back; restore the one that paid"
+_MOST_FILES = 200  # files of a folder whose ends are read: each takes about a millisecond
 _ORIGIN = re.compile(r"entry ([1-9][0-9]{0,17}) of ledger (.+)")
 
 
@@ -66,7 +69,7 @@ def _entry(origin: str, ledger: ct.Ledger) -> Entry:
         raise CheckFailedError(f"the release was paid by {origin}, this is ledger {ledger.id}")
     entries = ledger.entries()
     if int(found[1]) > len(entries):
-        raise CheckFailedError(f"the release was paid by {origin}, which has {len(entries)} entries")
+        raise CheckFailedError(f"the release was paid by {origin}, which has only {len(entries)} entries: {OLDER}")
     return entries[int(found[1]) - 1]
 
 
@@ -96,3 +99,19 @@ def _checked_cost(release: ct.Release, ledger: ct.Ledger, entries: dict[str, Ent
     if charged > multiple * promised:
         raise CheckFailedError("the ledger charged more for the release than its statement says")
     return charged
+
+
+def check_not_behind(ledger: ct.Ledger) -> None:
+    """Raise if a release beside a ledger was paid by an entry that the ledger does not have: it is an older copy.
+
+    Only what such files say at their end is read; anything else in the folder is passed over.
+    """
+    path = ledger.path
+    if path is None:
+        return
+    number = len(ledger.entries())
+    for file in sorted(path.resolve().parent.glob("*.parquet"))[:_MOST_FILES]:
+        found = [_ORIGIN.fullmatch(origin) for origin in origins_in(file)]
+        last = max((int(each[1]) for each in found if each is not None and each[2] == ledger.id), default=0)
+        if last > number:
+            raise LedgerError(f"{str(file)!r} was paid by entry {last} of {str(path)!r}, which has {number}: {OLDER}")

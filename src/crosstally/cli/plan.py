@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import crosstally as ct
-from crosstally.budget import Budget, Neighbours
+from crosstally.budget import MOST_EPSILON, Budget, Neighbours
 from crosstally.cli.options import (
-    MOST_EPSILON,
+    Accept,
     BudgetOptions,
+    CheckFailedError,
     Force,
     Json,
     PlanOptions,
@@ -46,6 +47,7 @@ from crosstally.schema import Schema
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from crosstally.releases.acceptance import Verdict
     from crosstally.strategies.advice import Advice
     from crosstally.strategies.planner import Comparison
     from crosstally.strategies.verdicts import ExpectedError
@@ -78,6 +80,7 @@ def plan(
     wanted: PlanOptions,
     rows: AboutRows = None,
     ledger: Annotated[Path | None, option("FILE", "The ledger that would pay; the plan says whether it can.")] = None,
+    accept: Accept = None,
     output: PlanOutput = None,
     strategies: Annotated[
         bool, flag("Show what every strategy would measure, not only the chosen one.", "--compare")
@@ -107,13 +110,15 @@ def plan(
             payer.check(found.chosen)
             payer.check_left(found.chosen)
         advice = found.advice()
+        verdicts = () if accept is None else judged(found.chosen, accept, rows)
     if output is not None:
         with writing(output):
             found.chosen.save(output)
     if json:
-        print_json(comparison_json(found, advice))
+        print_json({**comparison_json(found, advice), "criteria": [each.to_dict() for each in verdicts]})
     else:
         _show(found, advice, strategies=strategies)
+        show_verdicts(verdicts)
     if not (quiet or json):
         options = [] if neighbours is None else ["--neighbours", neighbours.value]
         payment = [] if ledger is None else ["--ledger", str(ledger)]
@@ -122,6 +127,28 @@ def plan(
         if by_rows:
             options = ["--rows", str(rows), *options]
         _tell(found, schema, output, [*options, *wanted.given()], by_rows=by_rows, payment=payment)
+    if accept is not None and (words := failed(verdicts)):
+        raise CheckFailedError(f"the forecast does not pass: {words}")
+
+
+def judged(planned: ct.Plan, accept: Path, rows: int | None) -> tuple[Verdict, ...]:
+    """What the forecast of a plan says of the criteria in a file."""
+    from crosstally.releases.acceptance import Criteria, judge_plan
+
+    return judge_plan(planned, Criteria.load(accept), rows)
+
+
+def show_verdicts(verdicts: Sequence[Verdict]) -> None:
+    """Print a line for each criterion."""
+    screen = data()
+    for each in verdicts:
+        asked, found, word = each.row()
+        screen.say(f"{word}: {printable(asked)}: {found}", hang=2)
+
+
+def failed(verdicts: Sequence[Verdict]) -> str:
+    """The criteria that are not met, in words; empty if all are."""
+    return "; ".join(f"{printable(each.criterion.name)}: {each.word}" for each in verdicts if each.word != "pass")
 
 
 def _least_budget(

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import crosstally as ct
-from crosstally.budget import Budget, Neighbours, decimal_text
+from crosstally.budget import MOST_EPSILON, Budget, Neighbours, decimal_text
 from crosstally.cli.interrupts import before_charge
 from crosstally.cli.options import (
-    MOST_EPSILON,
     BudgetOptions,
+    CheckFailedError,
     Force,
     Json,
     PlanOptions,
@@ -32,11 +32,14 @@ from crosstally.cli.options import (
     option,
 )
 from crosstally.cli.output.screen import amount, facts, number_of, people, print_json, progress, progress_of_reading
+from crosstally.cli.paid import check_not_behind
+from crosstally.cli.plan import failed, judged, show_verdicts
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
 from crosstally.errors import BudgetError, CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.schema import Schema
 
 if TYPE_CHECKING:
+    from crosstally.releases.acceptance import Verdict
     from crosstally.sources import Reading
 
 
@@ -64,7 +67,9 @@ class ReleaseOptions:
     ledger: Annotated[
         Path | None,
         option(
-            "FILE", "The ledger that pays; it must exist. By default the one beside SOURCE that is about its schema."
+            "FILE",
+            "The ledger that pays; it must exist. By default the one that the schema names, or that lies beside "
+            "SOURCE and is about the schema.",
         ),
     ] = None
     new_ledger: Annotated[
@@ -81,6 +86,14 @@ class ReleaseOptions:
     ] = None
     work_dir: Annotated[
         Path | None, option("FOLDER", "The folder for the encoded rows while a plan in stages runs.")
+    ] = None
+    accept: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Acceptance criteria (JSON): spend only if the forecast passes, and judge the release by its own draws. "
+            "The exit code is 1 if it fails; it is written all the same.",
+        ),
     ] = None
     yes_epsilon: Annotated[bool, flag("Spend an ε above 10 without being asked.", "--yes-epsilon")] = False
 
@@ -115,7 +128,7 @@ def release(
     check_output(target, force=force)
     if files.plan is not None:
         approved = _approved(files.plan, _fixed_by_plan(spend, neighbours, wanted))
-        account, created = _account(paths, files, approved.schema)
+        account, created = _account(paths, files, approved.schema if read is None else read)
     elif read is None:
         raise SchemaError("a release needs --schema, or --plan; make one with: crosstally schema draft FILE")
     else:
@@ -125,6 +138,8 @@ def release(
         with progress("planning", quiet=silent):
             currency = None if created else ct.Ledger.open(account).currency
             approved = compare(read, proposal, strategies=wanted.strategies(), currency=currency).chosen
+    if files.accept is not None:
+        _check_forecast(approved, files.accept, rows, quiet=silent)
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
     with _paying(approved, account, created=created) as ledger:
         measure = partial(run, schema=read, rows=rows, ledger=ledger, key=key, work_dir=files.work_dir)
@@ -135,10 +150,35 @@ def release(
 
         released = settled(measured, reading, quiet=silent)
         _save(released, target, ledger, key)
+        verdicts = _verdicts(released, files.accept, quiet=silent)
         if json:
-            _print_summary(released, ledger, target, key)
+            _print_summary(released, ledger, target, key, verdicts)
         elif not quiet:
             _tell_summary(released, ledger, target, key, created=created)
+            show_verdicts(verdicts)
+    if words := failed(verdicts):
+        raise CheckFailedError(
+            f"the release is written and paid for, and its own draws do not pass: {words}; another attempt is another "
+            "charge"
+        )
+
+
+def _check_forecast(planned: ct.Plan, accept: Path, rows: int | None, *, quiet: bool) -> None:
+    """Raise before anything is spent unless the forecast passes all criteria."""
+    with progress("judging the plan", quiet=quiet):
+        words = failed(judged(planned, accept, rows))
+    if words:
+        raise CheckFailedError(f"nothing was spent: the forecast does not pass: {words}")
+
+
+def _verdicts(released: ct.Release, accept: Path | None, *, quiet: bool) -> tuple[Verdict, ...]:
+    """What the release's own draws say; they gate nothing."""
+    if accept is None:
+        return ()
+    from crosstally.releases.acceptance import Criteria, judge_release
+
+    with progress("judging the release", quiet=quiet):
+        return judge_release(released, Criteria.load(accept))
 
 
 # What to measure
@@ -200,12 +240,15 @@ def _account(source: list[str], files: ReleaseOptions, schema: Schema) -> tuple[
     """The ledger that pays, and whether it is to be opened.
 
     A named ledger must exist: a misspelt name would open a second account of the same people. Without a name it is the
-    one beside the source that is about this schema; a new one is opened only on purpose, or where there is none at all.
+    one that the schema names, or the one beside the source that is about this schema; a new one is opened only on
+    purpose, or where there is none at all.
     """
     if files.ledger is not None and files.new_ledger is not None:
         raise LedgerError("a release is paid by one ledger: leave out --ledger or --new-ledger")
     if named := files.ledger or files.new_ledger:
         return named, files.ledger is None
+    if schema.ledger is not None and files.schema is not None:
+        return files.schema.parent / schema.ledger, False
     path = _beside(source, ".ledger", "--ledger FILE, or to open an account --new-ledger")
     known = _ledgers_beside(Path(source[0]))
     own = [each for each in known if _is_about(each, schema)]
@@ -253,6 +296,7 @@ def _paying(plan: ct.Plan, path: Path, *, created: bool) -> Iterator[ct.Ledger]:
         )
     else:
         ledger = ct.Ledger.open(path, before_charge=before_charge)
+        check_not_behind(ledger)
     try:
         yield ledger
     finally:
@@ -285,7 +329,9 @@ def _save(released: ct.Release, target: Path, ledger: ct.Ledger, key: str) -> No
         raise CrosstallyError(f"cannot write {str(target)!r}: {reason}{again}") from None
 
 
-def _print_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: str) -> None:
+def _print_summary(
+    released: ct.Release, ledger: ct.Ledger, target: Path, key: str, verdicts: tuple[Verdict, ...]
+) -> None:
     from crosstally.releases.publication import rows_in_doubt
 
     cost, remaining, _ = _standing(ledger, key)
@@ -302,6 +348,7 @@ def _print_summary(released: ct.Release, ledger: ct.Ledger, target: Path, key: s
             "cells": sum(each.values.size for each in released.measurements),
             "counted": released.schema.counted,
             "statement": released.statement.to_dict(),
+            "criteria": [each.to_dict() for each in verdicts],
             **({} if doubt is None else {"warning": doubt}),
         }
     )

@@ -63,6 +63,7 @@ class Release:
 
     ``publish`` and ``open_release`` make one. Where the estimate is nearer to the truth than least squares (the local
     model), ``variances_left`` are those of the coefficients of sets of attributes, in counts; otherwise it is empty.
+    ``replicates`` is how many replicates intervals and draws rest on, where that is not the usual number.
     """
 
     schema: Schema
@@ -75,6 +76,7 @@ class Release:
     variances_left: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     choices: tuple[Chosen, ...] = ()
     unit_rows: Measurement | None = None
+    replicates: int | None = None
 
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)
@@ -167,7 +169,8 @@ class Release:
     def _bootstrapped(self) -> Bootstrap:
         """The parametric bootstrap of this release, computed once: it gives the intervals of corrected cells."""
         rows, way = self.statement.rows, self.nonnegative
-        return bootstrapped(infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds))
+        inference = infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds)
+        return bootstrapped(inference, number=self.replicates)
 
     def _sizes(self) -> Sizes:
         return self._learned_sizes

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
+from crosstally.budget import MOST_EPSILON, Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
 from crosstally.html_text import html_facts
 from crosstally.measurements import UNRECORDED
@@ -122,16 +122,46 @@ class Statement:
 
     def plain(self, schema: Schema) -> tuple[str, ...]:
         """What is guaranteed, to whom, and what is not protected, in sentences."""
-        units = (_unit_sentence(schema), *_asserted_sentences(self))
-        promise = (
-            *_model_sentences(self),
-            _promise(self, schema),
-            belief(self.budget, self.neighbours, schema),
-            *units,
-            *_public_sentences(self, schema),
-        )
         unrecorded = () if self.paid != NOT_RECORDED else (_UNRECORDED_SENTENCE,)
-        return (*promise, *unrecorded, *_fact_sentences(schema), *caveats(schema))
+        whole = guarantee(self.budget, self.neighbours, schema)
+        return (
+            *self.model_sentences,
+            *whole,
+            unit_sentence(schema),
+            *self.asserted_sentences,
+            *self.public_sentences(schema),
+            *unrecorded,
+            *fact_sentences(schema),
+            *caveats(schema),
+        )
+
+    @property
+    def model_sentences(self) -> tuple[str, ...]:
+        """Who held the rows, where nobody did."""
+        if self.model == "central":
+            return ()
+        return ("Every person perturbed their own row before sending it; nobody ever held the rows.",)
+
+    @property
+    def asserted_sentences(self) -> tuple[str, ...]:
+        """What the maker of a query answers for."""
+        unit = "person" if self.unit is None else self.unit.id
+        query = "The rows come of a query in which rows may depend on each other"
+        asserted = f"{query}; its maker asserted that each row is of one {unit} alone, and the promise rests on that."
+        return (*((asserted,) if self.rows_are_units else ()), *_joined_sentences(self, unit))
+
+    def public_sentences(self, schema: Schema) -> tuple[str, ...]:
+        """What is public from the start, and whether the number of rows is."""
+        public = "The names of the attributes and their values come from a public schema and are not protected."
+        rows = "rows" if schema.unit is None else schema.row_word
+        if self.rows is not None:
+            return (public, f"The number of rows, {self.rows:,}, was declared public and is not protected.")
+        if self.neighbours == Neighbours.REPLACE:
+            return (public, f"Nothing is promised about the number of {rows}: replacing one leaves it as it is.")
+        return (
+            public,
+            f"The number of {rows} is protected too: what the release says about it is a noisy measurement.",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON; what is absent is null."""
@@ -194,14 +224,16 @@ def _read_unit(given: object) -> Unit | None:
 # The statement in words
 
 
-def _model_sentences(statement: Statement) -> tuple[str, ...]:
-    if statement.model == "central":
-        return ()
-    return ("Every person perturbed their own row before sending it; nobody ever held the rows.",)
+def guarantee(budget: Budget, neighbours: Neighbours | str, schema: Schema, *, tables: str = "") -> tuple[str, ...]:
+    """The promise of a budget: by what probabilities change, and what that means in chances.
+
+    ``tables`` says in which tables a person's rows are, where there are several.
+    """
+    change = _change(Neighbours(neighbours), schema, tables)
+    return (_factors(budget, change), belief(budget, neighbours, schema), *hides_little(budget))
 
 
-def _promise(statement: Statement, schema: Schema) -> str:
-    budget, change = statement.budget, _change(statement, schema)
+def _factors(budget: Budget, change: str) -> str:
     if budget.rho is None:
         assert budget.epsilon is not None
         if budget.delta is None:
@@ -217,29 +249,62 @@ def _promise(statement: Statement, schema: Schema) -> str:
     )
 
 
-def _change(statement: Statement, schema: Schema) -> str:
-    what = "any one person's row" if schema.unit is None else f"all {schema.row_word} of any one {schema.unit_word}"
-    if statement.neighbours == Neighbours.ADD_REMOVE:
-        return f"Adding or removing {what}"
-    return f"Replacing {what} by any other"
+def _change(neighbours: Neighbours, schema: Schema, tables: str) -> str:
+    whole = f"all {'rows' if tables else schema.row_word} of any one {_person(schema)}{tables}"
+    what = "any one person's row" if schema.unit is None and not tables else whole
+    return f"Adding or removing {what}" if neighbours == Neighbours.ADD_REMOVE else f"Replacing {what} by any other"
+
+
+def _person(schema: Schema) -> str:
+    return "person" if schema.unit is None else schema.unit_word
 
 
 def belief(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
-    """What a budget means for one person, in chances: of somebody who knew all the rest, and thought it 50 to 50."""
-    epsilon = _usual_epsilon(budget)
-    inside, says = (f"{_sure(each)} sure" for each in (epsilon, 2 * epsilon))
-    who = "a person" if schema.unit is None else f"a {schema.unit_word}"
-    apart = "" if budget.pure else ", apart from an extra chance"
-    extra = "" if budget.pure else f" of {'one in a million' if budget.delta is None else decimal_text(budget.delta)}"
+    """What a budget means for one person, in chances: of somebody who knew all the rest, and thought it 50 to 50.
+
+    With a pure epsilon it is what they believe after any output. Otherwise single outputs may tell more, with a small
+    probability, and it is how often they guess right.
+    """
+    who = f"a {_person(schema)}"
+    once, twice = (_sure(_wrong_guesses(budget, steps)) for steps in (1, 2))
     if Neighbours(neighbours) == Neighbours.REPLACE:
+        two = f"which of two things is true of {who}"
+        if budget.pure:
+            return f"In chances: whoever thought it 50 to 50 {two} becomes at most {once} sure."
+        return f"In chances: whoever has to guess {two}, 50 to 50 before, is right at most {once} of the time."
+    if budget.pure:
         return (
-            f"In chances: whoever thought it 50 to 50 which of two things is true of {who} becomes at most "
-            f"{_sure(epsilon)} sure{apart}{extra}."
+            f"In chances: whoever thought it 50 to 50 that {who} is in the data becomes at most {once} sure, "
+            f"and at most {twice} sure about what the data say of them."
         )
     return (
-        f"In chances: whoever thought it 50 to 50 that {who} is in the data becomes at most {inside}, "
-        f"and at most {says} about what the data say of them{apart}{extra}."
+        f"In chances: whoever has to guess whether {who} is in the data, 50 to 50 before, is right at most {once} of "
+        f"the time, and at most {twice} of the time about which of two things the data say of them."
     )
+
+
+def _wrong_guesses(budget: Budget, steps: int) -> float:
+    """How often a guess between two cases is wrong at least, for data so many neighbours apart, 50 to 50 before.
+
+    A guess is right in (1 + D) / 2 of all cases, where D is the total variation distance. With epsilon and delta it is
+    wrong in (1 - delta) / (1 + e^epsilon) at least (Kairouz, Oh and Viswanath 2015), and two steps have
+    2 epsilon and (1 + e^epsilon) delta. With rho the Kullback-Leibler divergence is at most steps^2 rho (Bun and
+    Steinke 2016), D^2 at most half of it (Pinsker) and at most 1 - e^-rho (Bretagnolle and Huber).
+    """
+    if budget.rho is not None:
+        divergence = min(steps**2 * float(budget.rho), 700.0)
+        return (1 - min(math.sqrt(divergence / 2), math.sqrt(-math.expm1(-divergence)))) / 2
+    assert budget.epsilon is not None  # a budget has one of them
+    epsilon = min(float(budget.epsilon), 300.0)
+    delta = float(budget.delta or 0) * sum(math.exp(step * epsilon) for step in range(steps))
+    return max(0.0, 1 - delta) / (1 + math.exp(steps * epsilon))
+
+
+def hides_little(budget: Budget) -> tuple[str, ...]:
+    """The sentence about a budget that the terminal asks about, wherever it was spent."""
+    if budget.epsilon is None or budget.epsilon <= MOST_EPSILON:
+        return ()
+    return (f"An ε above {MOST_EPSILON} hides little: weigh what follows if somebody becomes sure of one person.",)
 
 
 def _usual_epsilon(budget: Budget) -> Fraction:
@@ -250,44 +315,38 @@ def _usual_epsilon(budget: Budget) -> Fraction:
     return Fraction(math.ceil(100 * Fraction(zcdp_epsilon(budget.rho, _USUAL_DELTA))), 100)
 
 
-def _sure(epsilon: Fraction) -> str:
-    """The greatest probability after one of a half, rounded up.
+def _sure(wrong: float) -> str:
+    """The chance to be right, rounded up.
 
-    >>> _sure(Fraction(1)), _sure(Fraction(1, 10)), _sure(Fraction(10)), _sure(Fraction(40))
-    ('74%', '53%', '99.996%', 'practically')
+    >>> _sure(1 / (1 + math.e)), _sure(0.475), _sure(1 / (1 + math.exp(10))), _sure(1e-9)
+    ('74%', '53%', '99.996%', 'practically 100%')
     """
-    left = 1 / (1 + math.exp(min(float(epsilon), 700.0)))
-    if left < 1e-6:
-        return "practically"
-    digits = max(0, math.ceil(-math.log10(left)) - 2)
-    return f"{math.ceil(100 * (1 - left) * 10**digits) / 10**digits:.{digits}f}%"
+    if wrong < 1e-6:
+        return "practically 100%"
+    digits = max(0, math.ceil(-math.log10(wrong)) - 2)
+    return f"{math.ceil(100 * (1 - wrong) * 10**digits) / 10**digits:.{digits}f}%"
 
 
 def _factor(epsilon: Fraction) -> str:
-    """The power of e and its value where that says something.
+    """The power of e and its value, rounded up, where that says something.
 
     >>> _factor(Fraction(1)), _factor(Fraction("0.1")), _factor(Fraction(10)), _factor(Fraction(100))
-    ('e^1 = 2.72', 'e^0.1 = 1.11', 'e^10 = 22,026', 'e^100')
+    ('e^1 = 2.72', 'e^0.1 = 1.11', 'e^10 = 22,027', 'e^100')
     """
     power = decimal_text(epsilon)
     if epsilon > 20:
         return f"e^{power}"
     value = math.exp(epsilon)
-    return f"e^{power} = " + (f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
+    digits = max(0, 2 - math.floor(math.log10(value)))
+    return f"e^{power} = {math.ceil(value * 10**digits) / 10**digits:,.{digits}f}"
 
 
-def _unit_sentence(schema: Schema) -> str:
+def unit_sentence(schema: Schema) -> str:
+    """Who is protected."""
     if schema.unit is None:
         return "This protects one row: someone with several rows is protected for each of them alone."
     whole = f"This protects everything about one {schema.unit_word}, found by {schema.unit.id}"
     return f"{whole}. Counts are of {schema.counted}, not of all {schema.row_word}."
-
-
-def _asserted_sentences(statement: Statement) -> tuple[str, ...]:
-    unit = "person" if statement.unit is None else statement.unit.id
-    query = "The rows come of a query in which rows may depend on each other"
-    asserted = f"{query}; its maker asserted that each row is of one {unit} alone, and the promise rests on that."
-    return (*((asserted,) if statement.rows_are_units else ()), *_joined_sentences(statement, unit))
 
 
 def _joined_sentences(statement: Statement, unit: str) -> tuple[str, ...]:
@@ -301,17 +360,8 @@ def _joined_sentences(statement: Statement, unit: str) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _public_sentences(statement: Statement, schema: Schema) -> tuple[str, ...]:
-    public = "The names of the attributes and their values come from a public schema and are not protected."
-    rows = "rows" if schema.unit is None else schema.row_word
-    if statement.rows is not None:
-        return (public, f"The number of rows, {statement.rows:,}, was declared public and is not protected.")
-    if statement.neighbours == Neighbours.REPLACE:
-        return (public, f"Nothing is promised about the number of {rows}: replacing one leaves it as it is.")
-    return (public, f"The number of {rows} is protected too: what the release says about it is a noisy measurement.")
-
-
-def _fact_sentences(schema: Schema) -> tuple[str, ...]:
+def fact_sentences(schema: Schema) -> tuple[str, ...]:
+    """What the steward asserted as public."""
     if not schema.facts:
         return ()
     listed = "; ".join(map(str, schema.facts))

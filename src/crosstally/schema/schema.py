@@ -28,7 +28,18 @@ if TYPE_CHECKING:
 # Limits time and memory: 130,000 pairs. Measured and estimated limits: docs/concepts/scale.md.
 MAX_ATTRIBUTES = 512
 FORMAT = 1
-_FIELDS = {"crosstally-schema", "$schema", "attributes", "unit", "draft", "about", "bought", "facts", "reading"}
+_FIELDS = {
+    "crosstally-schema",
+    "$schema",
+    "attributes",
+    "unit",
+    "draft",
+    "about",
+    "bought",
+    "facts",
+    "ledger",
+    "reading",
+}
 _SHOWN = 30  # attributes at the prompt
 
 
@@ -68,7 +79,8 @@ class Schema:
 
     All of it is public except ``reading``, which says how the steward's columns become these attributes: it is written
     only to the steward's own file, and neither printed nor compared. In a plan, a ledger or a release it is "withheld",
-    and no rows can be read. ``facts`` are what the steward asserts to be public.
+    and no rows can be read. ``facts`` are what the steward asserts to be public. ``ledger`` names the file of the
+    account that pays, and stays in the steward's file too.
 
     >>> schema = Schema([Attribute("sex", ["Female", "Male"]), Attribute("age", edges=[0, 18, 65, 120])])
     >>> print(schema, schema.cells)
@@ -85,6 +97,7 @@ class Schema:
     bought: PrivateBins | None = None
     facts: tuple[Fact, ...] = ()
     reading: RowReading | Literal["withheld"] | None = field(default=None, compare=False, repr=False)
+    ledger: str | None = field(default=None, compare=False, repr=False)
 
     def __init__(
         self,
@@ -96,8 +109,9 @@ class Schema:
         bought: PrivateBins | None = None,
         facts: Iterable[Fact] = (),
         reading: RowReading | Literal["withheld"] | None = None,
+        ledger: str | None = None,
     ) -> None:
-        given = {"unit": unit, "draft": draft, "about": about, "bought": bought, "reading": reading}
+        given = {"unit": unit, "draft": draft, "about": about, "bought": bought, "reading": reading, "ledger": ledger}
         for name, value in {"attributes": tuple(attributes), "facts": tuple(facts), **given}.items():
             object.__setattr__(self, name, value)
         for attribute in self.attributes:
@@ -115,6 +129,8 @@ class Schema:
             fact.check({attribute.name: attribute for attribute in self.attributes})
         if self.public_counts():
             self.check_all_rows_counted("facts")
+        if ledger is not None and (not isinstance(ledger, str) or not ledger or not ledger.isprintable()):
+            raise SchemaError(f"ledger must be the name of a file, got {ledger!r}")
         if reading is not None and reading != WITHHELD and not isinstance(reading, RowReading):
             raise SchemaError(f"reading must be a RowReading or {WITHHELD!r}, got {type(reading).__name__}")
         if isinstance(reading, RowReading):
@@ -283,6 +299,7 @@ class Schema:
         object.__setattr__(part, "bought", whole.bought)
         object.__setattr__(part, "facts", ())
         object.__setattr__(part, "reading", whole.reading)
+        object.__setattr__(part, "ledger", whole.ledger)
         object.__setattr__(part, "names", tuple([attribute.name for attribute in attributes]))
         object.__setattr__(part, "shape", tuple([self.shape[i] for i in positions]))
         return part
@@ -313,8 +330,9 @@ class Schema:
     # Published forms
 
     def public(self) -> Schema:
-        """The schema without its reading: what plan, ledger, tables and release hold."""
-        return replace(self, reading=WITHHELD) if isinstance(self.reading, RowReading) else self
+        """The schema without its reading and its ledger's place: what plan, ledger, tables and release hold."""
+        reading = WITHHELD if isinstance(self.reading, RowReading) else self.reading
+        return self if reading is self.reading and self.ledger is None else replace(self, reading=reading, ledger=None)
 
     def bare(self) -> Schema:
         """The schema with only its cells and unit."""
@@ -352,9 +370,9 @@ class Schema:
         return out
 
     def steward_dict(self) -> dict[str, Any]:
-        """The schema as JSON with its reading, for its steward only."""
+        """The schema as JSON with its reading and its ledger, for its steward only."""
         reading = {"reading": self.reading.to_dict()} if isinstance(self.reading, RowReading) else {}
-        return {**self.to_dict(), **reading}
+        return {**self.to_dict(), **({} if self.ledger is None else {"ledger": self.ledger}), **reading}
 
     @classmethod
     def from_dict(cls, given: object) -> Schema:
@@ -382,6 +400,7 @@ class Schema:
             bought=None if fields.get("bought") is None else PrivateBins.from_dict(fields["bought"]),
             facts=read_facts(fields.get("facts", []), attributes),
             reading=_read_reading(fields.get("reading")),
+            ledger=fields.get("ledger"),
         )
 
     @classmethod

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimates import smallest_cell
+from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Measurement
 from crosstally.releases.file.header import (
     CONTENT,
@@ -238,6 +239,17 @@ def open_release(path: str | Path) -> Release:
         return _read_release(_read_bytes(_as_path(path)))
     except CrosstallyError as error:
         raise ReleaseError(f"cannot read the release {str(path)!r}: {error}") from None
+
+
+def origins_in(path: Path) -> list[str]:
+    """Where the measurements of a release file say they come from, unchecked; nothing for other files."""
+    import pyarrow.parquet as pq
+
+    try:
+        fields = read_json((pq.read_metadata(path).metadata or {}).get(HEADER_KEY, b""))
+        return [str(each["origin"]) for each in fields["mechanisms"]]
+    except (*_BAD_PARQUET, JsonError, KeyError, TypeError):
+        return []
 
 
 def _as_path(given: object) -> Path:
