@@ -109,10 +109,14 @@ def told(folder: Path, number: int, *, without: str = "") -> dict[str, str]:
         "table where": ("table", release, "ward", "--where", "age = 65+"),
         "table --whole": ("table", release, "sex", "--whole"),
         "sql": ("sql", release, "SELECT sex, count(*) FROM admissions GROUP BY sex"),
+        "sql csv": ("sql", release, "SELECT sex, count(*) FROM admissions GROUP BY sex", "-f", "csv"),
         "sql json": ("sql", release, "SELECT count(*) FROM admissions", "-f", "json"),
         "page": ("page", release, "-o", folder / "page.html"),
-        **{f"{form} of one": ("table", release, "sex", "-f", form) for form in ("json", "json-stat", "px", "sdmx-csv")},
-        **{f"{form} of all": ("table", release, "-f", form) for form in ("json", "json-stat", "px", "sdmx-csv")},
+        **{
+            f"{form} of one": ("table", release, "sex", "-f", form)
+            for form in ("csv", "json", "json-stat", "px", "sdmx-csv")
+        },
+        **{f"{form} of all": ("table", release, "-f", form) for form in ("csv", "json", "json-stat", "px", "sdmx-csv")},
     }.items():
         if name == without:
             continue
