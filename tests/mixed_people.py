@@ -16,6 +16,7 @@ SCHEMA: dict[str, Any] = {
     ]
 }
 BOUNDED = {**SCHEMA, "unit": {"id": "person", "max_rows": 2}}
+DIVIDED = {**SCHEMA, "unit": {"id": "person", "divided": True}}
 TABLES = [(), ("sex",), ("age", "height"), ("town", "children", "born"), ("sex", "age", "height", "town", "children")]
 
 

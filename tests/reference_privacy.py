@@ -30,7 +30,9 @@ def sizes_of(schema: dict[str, Any]) -> dict[str, int]:
 def units(schema: dict[str, Any]) -> list[Rows]:
     """All that one unit may put into the table: every multiset of rows that is allowed."""
     possible = list(product(*(range(n) for n in sizes_of(schema).values())))
-    if "unit" in schema:  # a unit may come with up to max_rows rows, and with none that is counted
+    if schema.get("unit", {}).get("divided"):  # any number of rows: up to three, of which none is left out
+        counts = range(4)
+    elif "unit" in schema:  # a unit may come with up to max_rows rows, and with none that is counted
         counts = range(schema["unit"]["max_rows"] + 1)
     elif any(attribute.get("outside") == "drop" for attribute in schema["attributes"]):
         counts = range(2)
@@ -71,6 +73,17 @@ def answer(query: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[in
         return [sum(all(row[place[n]] == v for n, v in zip(body, cell, strict=True)) for row in rows) for cell in cells]
     kept = [cell for cell in cells if all(v == 0 or sizes[n] > 2 for n, v in zip(body, cell, strict=True))]
     return [sum(_contrast(cell, row, body, sizes, place) for row in rows) for cell in kept]
+
+
+def counted(query: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[Any]:
+    """The answer to a query about one unit, which is a sum over its rows: each counts 1/r where it is divided over r.
+
+    A row counts the largest whole number of parts that r of it have room for; there are 720,720 parts.
+    """
+    if not rows or not schema.get("unit", {}).get("divided"):
+        return answer(query, schema, rows)
+    each = Fraction(720_720 // len(rows), 720_720)
+    return [each * number for number in answer(query, schema, rows)]
 
 
 def _kronecker(
@@ -150,7 +163,7 @@ def brute_force_cost(schema: Any, requests: Any, neighbours: Any) -> tuple[Fract
     """
     given = schema.to_dict()
     asked = [(request.query.to_dict(), request.noise.to_dict()) for request in requests]
-    known = {rows: [answer(query, given, rows) for query, _ in asked] for rows in [(), *units(given)]}
+    known = {rows: [counted(query, given, rows) for query, _ in asked] for rows in [(), *units(given)]}
     epsilon, rho = Fraction(0), Fraction(0)
     for before, after in neighbouring_tables(given, str(neighbours), 0):
         pair_epsilon, pair_rho = Fraction(0), Fraction(0)

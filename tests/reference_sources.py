@@ -97,8 +97,14 @@ def hash_of(cells):
     return value ^ (value >> 32)
 
 
+PARTS = 720_720
+
+
 def counted_rows(rows, schema):
-    """The cells of every row that counts; rows are dicts, the schema is JSON."""
+    """The cells of every row that counts, and how much it counts; rows are dicts, the schema is JSON.
+
+    A unit that is divided has 720,720 parts, of which each of its rows counts as many, and so many as there are.
+    """
     unit = schema.get("unit")
     kept, by_unit = [], defaultdict(list)
     for row in rows:
@@ -106,11 +112,15 @@ def counted_rows(rows, schema):
         if None in cells:
             continue
         if unit is None:
-            kept.append(cells)
+            kept.append((cells, 1))
         elif not is_missing(row[unit["id"]]):
             by_unit[text_of(row[unit["id"]])].append(cells)
     for theirs in by_unit.values():
-        kept += sorted(theirs, key=lambda cells: (hash_of(cells), cells))[: unit["max_rows"]]
+        if unit.get("divided"):
+            kept += [(cells, PARTS // len(theirs)) for cells in theirs]
+        else:
+            least = sorted(theirs, key=lambda cells: (hash_of(cells), cells))
+            kept += [(cells, 1) for cells in least[: unit["max_rows"]]]
     return kept
 
 
@@ -122,8 +132,8 @@ def count(rows, schema, tables):
     for table in tables:
         places = [names.index(name) for name in table]
         tally = defaultdict(int)
-        for cells in kept:
-            tally[tuple(cells[place] for place in places)] += 1
+        for cells, weight in kept:
+            tally[tuple(cells[place] for place in places)] += weight
         sizes = [size_of(schema["attributes"][place]) for place in places]
         answers.append(_nested(tally, sizes))
     return answers

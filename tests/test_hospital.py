@@ -1,7 +1,8 @@
 """The story of a hospital: 30,000 admissions of 12,745 patients, of whom one sees at most three each.
 
 The rows are made here, so the truth is known: 24,208 admissions are counted, 5,792 are beyond the bound. What every
-command, page, file and object says is read, and nothing may contradict that.
+command, page, file and object says is read, and nothing may contradict that. The same rows are told again with each
+patient divided over all their admissions: then 12,745 patients are counted, and no admission is left out.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -49,9 +51,12 @@ GIVEN: dict[str, Any] = {
     ],
 }
 EPSILON = "2"
+ONCE: dict[str, Any] = {**GIVEN, "unit": {"id": "patient", "divided": True}}
+PHRASE_ONCE = "patients, each divided over their admissions"
+ESTIMAND_ONCE = "count of patients (each divided over their admissions)"
 
 
-def hospital(folder: Path) -> int:
+def hospital(folder: Path, given: dict[str, Any] = GIVEN) -> int:
     """Write the admissions; how many counted ones have the sex X."""
     random = np.random.default_rng(20_26)
     admissions = np.repeat(list(PATIENTS_BY_ADMISSIONS), list(PATIENTS_BY_ADMISSIONS.values()))
@@ -65,7 +70,7 @@ def hospital(folder: Path) -> int:
     order = random.permutation(ADMISSIONS)
     lines = [f"p{rows[i]},{sex[rows[i]]},{age[rows[i]]},{wards[i]}" for i in order]
     (folder / "admissions.csv").write_text("patient,sex,age,ward\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    Schema.from_dict(GIVEN).save(folder / "admissions.schema.json")
+    Schema.from_dict(given).save(folder / "admissions.schema.json")
     return int(np.minimum(admissions[:10], 3).sum())
 
 
@@ -74,11 +79,24 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     """The folder of the release, what its commands said, and the counted admissions of sex X."""
     folder = tmp_path_factory.mktemp("hospital")
     of_x = hospital(folder)
+    return folder, told(folder, COUNTED), of_x
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The same of a release that divides each patient over their admissions."""
+    folder = tmp_path_factory.mktemp("patients")
+    hospital(folder, ONCE)
+    return folder, told(folder, PATIENTS, without="table --whole")
+
+
+def told(folder: Path, number: int, *, without: str = "") -> dict[str, str]:
+    """What the commands say."""
     rows, schema, release = (folder / name for name in ("admissions.csv", "admissions.schema.json", "r.parquet"))
     ledger = folder / "hospital.ledger"
     said = {}
     for name, command in {
-        "plan": ("plan", schema, "--rows", COUNTED, "--epsilon", EPSILON, "-o", folder / "p.json"),
+        "plan": ("plan", schema, "--rows", number, "--epsilon", EPSILON, "-o", folder / "p.json"),
         "ledger create": ("ledger", "create", ledger, "--schema", schema, "--epsilon", "3"),
         "release": ("release", rows, "--plan", folder / "p.json", "--ledger", ledger, "-o", release),
         "ledger show": ("ledger", "show", ledger),
@@ -91,16 +109,22 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
         "table where": ("table", release, "ward", "--where", "age = 65+"),
         "table --whole": ("table", release, "sex", "--whole"),
         "sql": ("sql", release, "SELECT sex, count(*) FROM admissions GROUP BY sex"),
+        "sql csv": ("sql", release, "SELECT sex, count(*) FROM admissions GROUP BY sex", "-f", "csv"),
         "sql json": ("sql", release, "SELECT count(*) FROM admissions", "-f", "json"),
         "page": ("page", release, "-o", folder / "page.html"),
-        **{f"{form} of one": ("table", release, "sex", "-f", form) for form in ("json", "json-stat", "px", "sdmx-csv")},
-        **{f"{form} of all": ("table", release, "-f", form) for form in ("json", "json-stat", "px", "sdmx-csv")},
+        **{
+            f"{form} of one": ("table", release, "sex", "-f", form)
+            for form in ("csv", "json", "json-stat", "px", "sdmx-csv")
+        },
+        **{f"{form} of all": ("table", release, "-f", form) for form in ("csv", "json", "json-stat", "px", "sdmx-csv")},
     }.items():
+        if name == without:
+            continue
         ran = ran_well(*command)
         said[name] = " ".join(f"{ran.out}\n{ran.err}".split())
     said["chart"] = " ".join((folder / "chart.svg").read_text("utf-8").split())
     said["page file"] = words_of((folder / "page.html").read_text("utf-8"))
-    return folder, said, of_x
+    return said
 
 
 def words_of(page: str) -> str:
@@ -298,3 +322,78 @@ def test_without_names_the_id_stands_for_them(tmp_path: Path) -> None:
     assert "rows, at most 3 of each patient" in page
     assert re.search(r"About [0-9,]+ values of patient \(", page)
     assert not CLAIMS.search(str(release.describe()).replace("not of all rows", ""))
+
+
+# Each patient once, divided over their admissions
+
+
+def test_every_door_says_that_patients_are_counted(once: tuple[Path, dict[str, str]]) -> None:
+    folder, said = once
+    release = opened(folder)
+    doors = {**said, **in_python(release), **in_a_browser(release), **in_files(folder), **of_the_plan(folder)}
+    doors = {name: text.replace("\\u00a0", " ") for name, text in doors.items() if name not in SAYS_NOTHING_OF_COUNTS}
+    silent = [name for name, text in doors.items() if PHRASE_ONCE not in text and ESTIMAND_ONCE not in text]
+    assert silent == []
+    wrong = re.compile(r"at most 1\b|number of admissions|counts? of admissions|beyond|in no count|24,208|30,?000\b")
+    claims = {name: [*CLAIMS.findall(text), *wrong.findall(text)] for name, text in doors.items()}
+    claims["plan page"] = wrong.findall(doors["plan page"])  # it speaks of people where it explains a budget
+    assert {name: found for name, found in claims.items() if found} == {}
+
+
+def test_patients_are_near_the_truth(once: tuple[Path, dict[str, str]]) -> None:
+    """Within twelve standard errors, which Laplace noise passes once in 20 million; the wards are counted in shares."""
+    release = opened(once[0])
+    lines = (once[0] / "admissions.csv").read_text("utf-8").split()[1:]
+    rows = [line.split(",") for line in lines]
+    times = Counter(row[0] for row in rows)
+    assert release.units is None
+    for place, name in enumerate(release.attributes, 1):
+        table = release.marginal(name)
+        for label, value, error in zip(
+            release.schema[name].labels, table.values.tolist(), np.ravel(table.std_error).tolist(), strict=True
+        ):
+            truth = sum(1 / times[row[0]] for row in rows if row[place] == label)
+            assert abs(value - truth) < 12 * error < 150, (name, label)
+    total = release.marginal()
+    assert abs(float(total.value) - PATIENTS) < 12 * float(total.std_error) < 150
+    (low,), (high,) = (np.ravel(end) for end in release.marginal().interval(1 - 1e-9))
+    assert low < PATIENTS < high
+
+
+def test_the_ledger_knows_the_numbers_and_gives_them_again(once: tuple[Path, dict[str, str]]) -> None:
+    """Whole parts in the ledger, fractions in the release: the same numbers, to the last digit."""
+    folder, _ = once
+    ledger = ct.Ledger.open(folder / "hospital.ledger", read_only=True)
+    (key,) = [entry.key for entry in ledger.entries()][:1]
+    kept = ledger.measurements(key)
+    shown = opened(folder).measurements[: len(kept)]
+    assert [each.values.tolist() for each in kept] == [each.values.tolist() for each in shown]
+    parts = np.concatenate([each.values.ravel() for each in kept]) * 720_720
+    assert np.abs(parts - parts.round()).max() < 1e-3
+    assert np.abs(parts / 720_720 % 1).max() > 0
+
+
+def test_whole_numbers_and_public_totals_are_refused_where_patients_are_divided(
+    once: tuple[Path, dict[str, str]],
+) -> None:
+    folder, _ = once
+    rows, release, schema = (folder / name for name in ("admissions.csv", "r.parquet", "admissions.schema.json"))
+    for command in (
+        ("table", release, "sex", "--whole"),
+        ("synth", release, "--whole", "-o", folder / "s.csv"),
+        ("release", rows, "--schema", schema, "--epsilon", "1", "--rows", PATIENTS, "-o", folder / "x.parquet"),
+    ):
+        ran = run(*command)
+        assert (ran.code, len(ran.err.strip().splitlines()) <= 3, "patients" in ran.err) == (2, True, True), ran.err
+    assert not (folder / "admissions.ledger").exists()
+
+
+def test_the_steward_is_told_that_patients_may_be_counted(tmp_path: Path) -> None:
+    hospital(tmp_path)
+    checked = ran_well("schema", "check", tmp_path / "admissions.csv", tmp_path / "admissions.schema.json")
+    drafted = ran_well("schema", "draft", tmp_path / "admissions.csv", "-o", tmp_path / "d.json")
+    for words in (checked.out, drafted.err):
+        assert '"unit": {"id": "patient", "divided": true} counts each of them once' in " ".join(words.split())
+    Schema.from_dict(ONCE).save(tmp_path / "once.json")
+    checked = ran_well("schema", "check", tmp_path / "admissions.csv", tmp_path / "once.json")
+    assert "left out" not in checked.out

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -176,8 +176,8 @@ class Budget:
     def __init__(
         self, *, epsilon: Amount | None = None, delta: Amount | None = None, rho: Amount | None = None
     ) -> None:
-        for field, number in (("epsilon", epsilon), ("delta", delta), ("rho", rho)):
-            object.__setattr__(self, field, None if number is None else exact(number, field))
+        for name, number in (("epsilon", epsilon), ("delta", delta), ("rho", rho)):
+            object.__setattr__(self, name, None if number is None else exact(number, name))
         if (self.epsilon is None) == (self.rho is None):
             raise BudgetError("a budget must be epsilon, or rho, or epsilon and delta")
         if self.delta is not None and self.epsilon is None:
@@ -309,22 +309,38 @@ class Noise:
     Gumbel noise is not added to published numbers but to the scores of a choice; only which score is largest is
     published. So the candidate of score s is chosen with a probability proportional to exp(s / scale).
 
+    With ``parts`` the noise is a multiple of 1 / parts: ``whole`` is the same noise as whole numbers of parts.
+
     >>> round(Noise(NoiseKind.LAPLACE, 1.0).variance, 4), round(Noise(NoiseKind.GAUSSIAN, 10.0).variance, 4)
     (1.8413, 100.0)
     """
 
     kind: NoiseKind
     scale: float
+    parts: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", NoiseKind(self.kind))
         if isinstance(self.scale, bool) or not isinstance(self.scale, int | float) or not 0 < self.scale < 2**52:
             raise BudgetError(f"the scale of noise must be positive and below 2^52, got {self.scale!r}")
         object.__setattr__(self, "scale", float(self.scale))
+        if self.parts > 1 and self.scale * self.parts >= 2**52:
+            raise BudgetError(f"the scale of noise in {self.parts:,} parts must be below 2^52, got {self.scale:,.4g}")
+
+    def in_parts(self, parts: int) -> Noise:
+        """Noise of this scale in multiples of 1 / parts."""
+        return self if parts == self.parts else replace(self, parts=parts)
+
+    @property
+    def whole(self) -> Noise:
+        """The noise in whole numbers of parts. Its scale is rounded up, so that it never costs more."""
+        return self if self.parts == 1 else Noise(self.kind, float_above(Fraction(self.scale) * self.parts))
 
     @property
     def variance(self) -> float:
         """The exact variance of the discrete noise (at least 1e-300, so that one can divide by it)."""
+        if self.parts > 1:
+            return max(self.whole.variance / self.parts**2, _LEAST_VARIANCE)
         if self.kind is NoiseKind.GUMBEL:
             return max((math.pi * self.scale) ** 2 / 6, _LEAST_VARIANCE)
         if self.kind is NoiseKind.LAPLACE:

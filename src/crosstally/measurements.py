@@ -90,7 +90,8 @@ class Measurement:
     """A noisy answer to a query, as it was drawn: unbiased, each value with the same variance.
 
     The answer to a choice is the number of the candidate, and the variance that of the noise on each score. Values are
-    whole numbers when noise was drawn on counts. ``origin`` names the ledger entry or protocol.
+    whole numbers when noise was drawn on counts of rows, and multiples of 1 / parts where units were divided.
+    ``origin`` names the ledger entry or protocol.
     """
 
     query: Query
@@ -99,6 +100,12 @@ class Measurement:
     variance: float
     noise: Noise | None
     origin: str
+
+    @classmethod
+    def drawn(cls, query: Query, values: NDArray[np.int64], noise: Noise, *, origin: str) -> Measurement:
+        """The measurement from what was drawn: whole numbers, of parts where the noise has parts."""
+        counts = values if noise.parts == 1 or query.is_choice else values / noise.parts
+        return cls(query, counts, variance=noise.variance, noise=noise, origin=origin)
 
     def __repr__(self) -> str:
         noise = f"variance {self.variance:g}" if self.noise is None else str(self.noise)

@@ -26,7 +26,7 @@ from crosstally.exports.json_tables import json_stat_text
 from crosstally.exports.parquet_table import parquet_pieces
 from crosstally.exports.px import px_text
 from crosstally.exports.xlsx import xlsx_bytes
-from crosstally.schema import Attribute, Schema
+from crosstally.schema import About, Attribute, Schema, Unit
 from hostile_labels import MANY
 from released import views
 
@@ -238,3 +238,18 @@ def test_sdmx_csv_goes_to_the_terminal_and_a_workbook_does_not(tmp_path: Path) -
     given = str(tmp_path / "given.parquet")
     assert run("table", given, "sex", "--format", "sdmx-csv").out.startswith("STRUCTURE,STRUCTURE_ID,ACTION,SEX: sex,")
     assert "xlsx is not text" in run("table", given, "sex", "--format", "xlsx").err
+
+
+def test_csv_says_what_is_counted_where_a_unit_may_have_several_rows() -> None:
+    """On each line, in a column that gives way to an attribute, on one line, and inert like any text."""
+    about = About(rows="=visits\nat night", units="patients")
+    for unit, said in (
+        (Unit("person", 3), "'=visits at night, at most 3 of each patient"),
+        (Unit.counted_once("person"), "patients, each divided over their =visits at night"),
+    ):
+        schema = Schema([Attribute("counted", ["a", "b"])], unit, about=about)
+        table = Marginal(schema, [1.0, 2.0], method="m", error_kind=ErrorKind.NONE, uncertainty=None)
+        frame = pd.read_csv(io.StringIO(csv_text(table)))
+        assert list(frame.columns) == ["counted", "count", "std_error", "count_low", "count_high", "counted_"]
+        assert frame["counted_"].tolist() == [said] * 2
+        assert pd.read_csv(io.StringIO(csv_text(table, raw=True)))["counted_"][0] == said.lstrip("'")

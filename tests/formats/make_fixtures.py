@@ -272,6 +272,13 @@ def release_1_units(path: Path) -> None:
     ct.release(PEOPLE, plan=with_units()).save(path)
 
 
+def release_1_divided(path: Path) -> None:
+    """Units that are divided over their rows."""
+    assert SCHEMA.unit is not None
+    schema = replace(SCHEMA, unit=ct.Unit.counted_once(SCHEMA.unit.id), about=About(rows="visits", units="patients"))
+    ct.release(PEOPLE, schema, epsilon=1, workload=ct.Workload([("sex",)]), strategy="direct").save(path)
+
+
 def part_1(path: Path) -> None:
     """Exact counts of a share of two, for the plan with groups; of synthetic people."""
     share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
@@ -334,6 +341,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "release-1-groups.parquet": release_1_groups,
     "release-1-choice.parquet": release_1_choice,
     "release-1-units.parquet": release_1_units,
+    "release-1-divided.parquet": release_1_divided,
     "release-1-matrix.parquet": release_1_matrix,
     "release-1-two-ways.parquet": release_1_two_ways,
     "part-1-share-1.counts": part_1,

@@ -59,6 +59,7 @@ DIGESTS = {
     "release-1-described.parquet": "4acc18d4b90490cad5daed3c958ad6800d5910b6ee6ee609d9c397fe1651212f",
     "release-1-groups.parquet": "c8b3c5bd9c5c50dc37300e63c1443bec3c749c2d86a1118b35c227c5aba67ec3",
     "release-1-local.parquet": "9268e8e6be38c78a335285e82703821869c11013909195b7a6fb1ecd88b14182",
+    "release-1-divided.parquet": "4b7050214e1a20496b6d731e3f498f1df490ce14e3ee4c9354f41aaaf6bdb29c",
     "release-1-matrix.parquet": "922b8b23f70c95951469c95a39294f8115ade8e1cbb4daad69f9b84eda4ff12f",
     "release-1-shrunk.parquet": "76b6f5e7a2a47fd308db83c16b852a7d8b1100f72f0fb21040ef6542d2e018e1",
     "release-1-two-ways.parquet": "6386b238999f11ac8927a5e496205b742381c092f7298f44b635ff9fe0b8094c",
@@ -199,6 +200,18 @@ def test_release_1_units() -> None:
     )
     assert release.unit_rows.values.tolist() == header["values"]
     assert release.unit_rows.origin == header["origin"] == release.measurements[0].origin
+
+
+def test_release_1_divided() -> None:
+    """Each of 720,720 parts of a unit: values are fractions, and what was drawn is whole."""
+    release = ct.open_release(HERE / "release-1-divided.parquet")
+    (measured,) = release.measurements
+    assert release.schema.counted == "patients, each divided over their visits"
+    assert release.statement.to_dict()["unit"] == {"id": "person", "divided": True}
+    assert (measured.noise, measured.values.dtype) == (Noise(NoiseKind.LAPLACE, 1.0, 720_720), np.float64)
+    assert measured.variance == pytest.approx(2, rel=1e-9)
+    parts = measured.values * 720_720
+    assert np.abs(parts - parts.round()).max() < 1e-6
 
 
 def test_part_1() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -290,3 +291,44 @@ def test_labels_beyond_those_that_are_tracked_are_never_taken() -> None:
     found = draft(rows, max_values=200_000)
     assert found.schema.names == ("sex",)
     assert dict(found.left_out) == {"word": "it has more than 10,000 different values, like a name or an id"}
+
+
+def shapes(seed: int) -> np.ndarray:
+    """A column of numbers, of a shape that real tables have: a settlement that few loans ever had, a rounded rate."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.choice([30, 400, 1500]))
+    usual = float(rng.choice([0, 0, 1, -7.5, 100.25, 1e12, 0.1]))
+    rare = rng.random(size) > rng.choice([0.5, 0.9, 0.99])
+    amounts = rng.lognormal(3, rng.choice([0.01, 1, 3]), size) * rng.choice([-1, 1])
+    column = np.where(rare, rng.choice([np.round(amounts), np.round(amounts, 2), amounts]), usual)
+    column[rng.random(size) > 0.9] = rng.choice([np.nan, usual])
+    return column
+
+
+def test_a_draft_never_fails_on_a_column() -> None:
+    """Of 300 columns of numbers, each beside another; all that become attributes have two cells and hold the rows."""
+    bins = 0
+    for seed in range(300):
+        column = shapes(seed)
+        table = pa.table({"v": column, "sex": ["Female", "Male"] * (len(column) // 2)})
+        drafted = draft(table)
+        for attribute in drafted.schema.attributes:
+            bins += bool(attribute.edges)
+            assert attribute.size >= 2
+        assert check(table, drafted.schema).ok, seed
+    assert bins > 100
+
+
+def test_zeros_and_amounts_that_are_nearly_always_the_largest_have_more_than_one_bin() -> None:
+    """The shape of a settlement: of what is not zero nearly all is one amount, and the ladder ends there."""
+    amounts = [0.0] * 6000 + [100.0] * 1500 + [i / 4 for i in range(1, 26)]
+    (attribute,) = draft(pa.table({"settlement": amounts})).schema.attributes
+    assert attribute.edges == (0, 20, 40, 60, 80, 100)
+
+
+def test_a_column_of_which_no_attribute_can_be_made_is_left_out() -> None:
+    """All dates are of one month: that would be one cell, and it must not end the draft of the other columns."""
+    days = pa.array([datetime(2020, 2, 1 + i % 28) for i in range(400)])
+    drafted = draft(pa.table({"sex": ["Female", "Male"] * 200, "day": days}))
+    assert drafted.schema.names == ("sex",)
+    assert drafted.left_out == (("day", "its values fall into a single cell, or into cells that no schema may have"),)

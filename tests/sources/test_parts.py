@@ -27,7 +27,7 @@ from crosstally.schema import RowReading, Schema
 from crosstally.sources import PartOrigin, Parts, Share, count, count_share, merge_parts, plan_digest, write_part
 from crosstally.sources.files import paths_of
 from crosstally.sources.parts import MergedParts
-from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
+from mixed_people import BOUNDED, DIVIDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
 
 KINDS = {"person": pa.int64(), "sex": pa.string(), "age": pa.float64(), "height": pa.float64(), "town": pa.string()}
@@ -74,7 +74,7 @@ def parts_in(folder: Path, source: Any, plan: Plan, shares: int, **options: Any)
     return Parts(str(folder / "part-*.counts"))
 
 
-@pytest.mark.parametrize("given", [SCHEMA, BOUNDED], ids=["rows", "units"])
+@pytest.mark.parametrize("given", [SCHEMA, BOUNDED, DIVIDED], ids=["rows", "units", "divided"])
 @pytest.mark.parametrize("door", [csv_file, files, lambda _: TABLE.to_pandas()], ids=["csv", "files", "pandas"])
 @pytest.mark.parametrize("shares", [1, 3, 8])
 def test_merged_parts_are_the_whole(door: Any, given: dict[str, Any], shares: int, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from crosstally.schema import Schema
 from crosstally.sources import count, encode_rows
 from crosstally.sources import spark as spark_source
 from crosstally.sources.spark import SparkTable
-from mixed_people import BOUNDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
+from mixed_people import BOUNDED, DIVIDED, GROUPED, GROUPED_TABLES, ROWS, SCHEMA, TABLES, grouped
 from reference_sources import count as plain_count
 
 pytestmark = [
@@ -62,7 +62,9 @@ def counted(rows: Any, schema: dict[str, Any], tables: Any = TABLES) -> list[Any
     return [table.counts.tolist() for table in count(rows, Schema.from_dict(schema), tables)]
 
 
-@pytest.mark.parametrize(("schema", "named"), [(SCHEMA, "people"), (BOUNDED, "path")], ids=["rows", "units"])
+@pytest.mark.parametrize(
+    ("schema", "named"), [(SCHEMA, "people"), (BOUNDED, "path"), (DIVIDED, "path")], ids=["rows", "units", "divided"]
+)
 def test_spark_gives_the_counts_of_the_file(frame: Any, people: Path, schema: dict[str, Any], named: str) -> None:
     expected = plain_count(ROWS, schema, TABLES)
     assert counted(people, schema) == expected
@@ -75,7 +77,7 @@ def test_spark_gives_the_groups_and_years_of_the_file(frame: Any) -> None:
     assert counted(frame, GROUPED, GROUPED_TABLES) == plain_count(*grouped(ROWS), GROUPED_TABLES)
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, BOUNDED], ids=["rows", "units"])
+@pytest.mark.parametrize("schema", [SCHEMA, BOUNDED, DIVIDED], ids=["rows", "units", "divided"])
 def test_stages_count_the_rows_that_were_read_once(spark: Any, frame: Any, schema: dict[str, Any]) -> None:
     with closing(encode_rows(frame, Schema.from_dict(schema))) as encoded:
         for _ in range(2):

@@ -37,6 +37,7 @@ from reference_sources import count as plain_count
 Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ATTRIBUTES = [{"name": "a", "values": ["0", "1", "2"], "outside": "drop"}, {"name": "b", "values": [0, 1]}]
 UNIT: dict[str, Any] = {"id": "who", "max_rows": 2}
+ONCE: dict[str, Any] = {"id": "who", "divided": True}
 TABLES = [(), ("a",), ("b",), ("a", "b")]
 Row = tuple[Any, str, int]
 
@@ -100,7 +101,9 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 
 @pytest.mark.parametrize("staged", [False, True])
-@pytest.mark.parametrize("schema", [{"attributes": ATTRIBUTES}, {"attributes": ATTRIBUTES, "unit": UNIT}])
+@pytest.mark.parametrize(
+    "schema", [{"attributes": ATTRIBUTES, **unit} for unit in ({}, {"unit": UNIT}, {"unit": ONCE})]
+)
 def test_counts_are_those_of_one_process(schema: dict[str, Any], staged: bool) -> None:
     draw = random.Random(3)
     rows = [
@@ -129,6 +132,21 @@ def test_one_unit_more_moves_the_counts_by_its_bound_at_most(staged: bool) -> No
                 moved = np.array(table) - np.array(before)
                 assert moved.min() >= 0  # no row of another unit leaves a cell
                 assert moved.sum() == min(known, UNIT["max_rows"])
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_one_divided_unit_more_moves_the_counts_by_its_parts(staged: bool) -> None:
+    """Of 720,720 parts all, in each table, however many rows it has: 7 rows of 102,960, and 17 of 42,395."""
+    schema = {"attributes": ATTRIBUTES, "unit": ONCE}
+    others: list[Row] = [("q", "0", 0), ("q", "1", 1), ("q", "1", 0), ("r", "0", 0)]
+    without = counted(table_of(others), schema, staged=staged)
+    for known, parts in ((0, 0), (1, 720_720), (2, 720_720), (7, 720_720), (17, 17 * 42_395)):
+        theirs: list[Row] = [("p", "012"[i % 3], i % 2) for i in range(known)]
+        within = counted(table_of([*others, *theirs, ("p", "x", 0)]), schema, seed=known, staged=staged)
+        for table, before in zip(within, without, strict=True):
+            moved = np.array(table) - np.array(before)
+            assert moved.min() >= 0
+            assert moved.sum() == parts
 
 
 def test_a_place_in_two_tasks_is_refused() -> None:

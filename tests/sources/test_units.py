@@ -117,3 +117,37 @@ def test_thinning_out_early_changes_nothing(rows: list[tuple[int, int, int]], bo
 def test_a_schema_with_no_attribute_in_its_tables_still_bounds() -> None:
     assert total([], 3) == 0
     assert total([("p", "0", 0)] * 4, 3) == 3
+
+
+# Units that are divided over their rows
+
+
+def parts_of(rows: list[tuple[object, object, object]], **options: int) -> list[list[int]]:
+    (table,) = count(table_of(rows), Schema(ATTRIBUTES, Unit.counted_once("who")), [("a", "b")], **options)
+    return [[int(number) for number in line] for line in table.counts]
+
+
+def test_a_divided_unit_counts_once_over_all_its_rows() -> None:
+    """720,720 parts of each unit: p has 3 rows of 240,240, q one, and the row of r without a value of a is none."""
+    rows = [("p", "0", 0)] * 2 + [("p", "2", 1), ("q", "0", 0), ("r", "x", 0), (None, "0", 0)]
+    assert parts_of(rows) == [[2 * 240_240 + 720_720, 0], [0, 0], [0, 240_240]]
+
+
+def test_no_number_of_rows_counts_more_than_once() -> None:
+    """With 17 rows 42,395 parts each, 720,715 in all; with 800,000 none, since they are more than the parts."""
+    assert parts_of([("p", "0", 0)] * 17) == [[720_715, 0], [0, 0], [0, 0]]
+    assert parts_of([("p", "0", 0)] * 800_000) == [[0, 0], [0, 0], [0, 0]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 1)), max_size=60), st.integers(0, 99))
+def test_the_order_and_the_batches_of_rows_change_no_part(rows: list[tuple[int, int, int]], seed: int) -> None:
+    texts = [(str(who), str(a), b) for who, a, b in rows]
+    times = Counter(who for who, _, _ in texts)
+    expected = [[0, 0], [0, 0], [0, 0]]
+    for who, a, b in texts:
+        expected[int(a)][b] += 720_720 // times[who]
+    random.Random(seed).shuffle(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counts, "_PENDING_ROWS", 3)
+        assert parts_of(texts, batch_rows=2) == expected

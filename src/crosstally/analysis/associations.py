@@ -83,7 +83,7 @@ def association(table: Marginal, *, design_effect: float | None = None) -> Assoc
         table: Counts over two attributes.
         design_effect: By what the variance of sampling exceeds that of single rows drawn at random.
     """
-    of: Of = "table" if design_effect is None and table.schema.max_rows > 1 else "population"
+    of: Of = "table" if design_effect is None and (table.schema.max_rows > 1 or table.schema.divided) else "population"
     tested = test(table, of=of, design_effect=design_effect)
     first, second = table.attributes
     return Association(

@@ -293,7 +293,8 @@ class Marginal(LabelledTable):
         return html_table(heads, rows, caption=self._title(), note=self._footnote(), left=left, more=more)
 
     def _footnote(self) -> str:
-        about = "rows counted" if self.of == "table" else "population behind the rows"
+        counted = f"{self.schema.noun if self.schema.divided else 'rows'} counted"
+        about = counted if self.of == "table" else "population behind the rows"
         if self.shows_intervals and self.uncertainty is not None:
             assumed = f": {self.error_kind.assumption}" if self.error_kind.assumption else ""
             after = ", after the correction of negative cells" if self.error_kind is ErrorKind.CORRECTED else ""

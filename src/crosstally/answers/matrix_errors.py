@@ -58,7 +58,7 @@ class LinearErrors:
     def is_normal(self) -> bool:
         """Whether all noise is normal, so that no quantiles of sums need be worked out."""
         noises = [m.noise for m in self._measured if m.noise is not None]
-        return all(noise.kind is NoiseKind.GAUSSIAN and noise.scale >= _DENSE_SCALE for noise in noises)
+        return all(noise.kind is NoiseKind.GAUSSIAN and noise.whole.scale >= _DENSE_SCALE for noise in noises)
 
     def basis(self, name: str) -> Floats:
         """[u K] along an attribute; Helmert's where it has no matrix, or several."""

@@ -47,6 +47,13 @@ class NoiseTerm:
     count: float
     variance: float
 
+    def __post_init__(self) -> None:
+        if self.noise is not None and self.noise.parts > 1:  # the same in whole numbers of parts
+            parts = self.noise.parts
+            whole = {"noise": self.noise.whole, "weight": self.weight / parts, "variance": self.variance * parts**2}
+            for name, value in whole.items():
+                object.__setattr__(self, name, value)
+
     @property
     def share(self) -> float:
         """What it adds to the variance of the sum."""

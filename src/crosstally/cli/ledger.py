@@ -102,7 +102,7 @@ def _each(held: Admitted) -> str:
     """How the people of an account are in a table of it."""
     unit = held.schema.unit
     if not held.asserted:
-        return "one row for each" if unit is None else f"at most {unit.max_rows:,} rows of each {unit.id}"
+        return "one row for each" if unit is None else unit.rows_words
     what = ("row" if held.times == 1 else "rows") if unit is None else unit.id
     return f"at most {held.times:,} {what} for each person, as was asserted"
 

@@ -7,12 +7,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import crosstally as ct
 from crosstally.budget import decimal_text
 from crosstally.cli.options import CheckFailedError
 from crosstally.errors import CrosstallyError, LedgerError
-from crosstally.measurements import Chosen
+from crosstally.measurements import Chosen, Measurement
 from crosstally.releases.file.reader import origins_in
 from crosstally.releases.publication import costs_of_entries
 
@@ -51,7 +52,7 @@ def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
             raise CheckFailedError(f"{origin} is about other attributes, cells, units or neighbours than the release")
         kept = ledger.measurements(entry.key)
         stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if not m.query.is_choice]
-        shown = [(m.query, m.noise, np.asarray(m.values, np.int64).tobytes()) for m in bought if m.origin == origin]
+        shown = [(m.query, m.noise, _numbers(m).tobytes()) for m in bought if m.origin == origin]
         chosen = [_told(Chosen.of(m)) for m in kept if m.query.is_choice]
         if stored != shown or chosen != [_told(each) for each in release.choices if each.origin == origin]:
             raise CheckFailedError(f"the numbers of the release are not those that {origin} bought")
@@ -71,6 +72,12 @@ def _entry(origin: str, ledger: ct.Ledger) -> Entry:
     if int(found[1]) > len(entries):
         raise CheckFailedError(f"the release was paid by {origin}, which has only {len(entries)} entries: {OLDER}")
     return entries[int(found[1]) - 1]
+
+
+def _numbers(shown: Measurement) -> NDArray[Any]:
+    """The numbers as a ledger has them: whole, or fractions where a unit was divided over its rows."""
+    divided = shown.noise is not None and shown.noise.parts > 1
+    return np.asarray(shown.values, np.float64 if divided else np.int64)
 
 
 def _told(chosen: Chosen) -> tuple[object, ...]:

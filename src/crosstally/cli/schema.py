@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_text
 import math
 import shlex
 from collections.abc import Mapping
@@ -179,11 +180,21 @@ def _tell(found: Draft, screen: Screen) -> None:
             f"{loss.lost:,} rows ({loss.share:.1%}) left out: the least sum of that and of noise at ε = 1 in a cell. "
             'The bound follows the data, which epsilon does not cover ("from": "data").'
         )
+        screen.say(_counted_once(unit.id))
         screen.say('Say what a row is and whom the unit protects: "about": {"rows": "visits", "units": "patients"}.')
     else:
         screen.say(_may_repeat(found.ids))
     for name, reason in found.left_out:
         screen.say(f"left out  {printable(name)}: {reason}", hang=4)
+
+
+def _counted_once(column: str) -> str:
+    """That units may count instead of rows."""
+    once = json_text.dumps({"unit": {"id": column, "divided": True}})[1:-1]
+    return (
+        f"Where they are what matters and not their rows, {printable(once)} counts each of them once, divided over its "
+        "rows, with the noise of a bound of 1, and leaves no row out."
+    )
 
 
 def _may_repeat(ids: Mapping[str, bool]) -> str:
@@ -306,6 +317,8 @@ def _show_losses(report: Report, schema: Schema, screen: Screen) -> None:
         noise = significant(error * each.max_rows)
         table.add_row(bound, f"{each.kept:,}", f"{each.lost:,}", f"{each.share:.1%}", f"± {noise}")
     screen.put_table(table)
+    assert schema.unit is not None
+    screen.say(_counted_once(schema.unit.id))
     screen.say('A bound chosen from this table follows the data: mark it "from": "data".', style="dim")
     screen.print()
 

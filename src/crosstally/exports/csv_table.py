@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from crosstally.exports.formats import measures, number_names, pieces, without_dust
+from crosstally.exports.formats import free_name, measures, number_names, pieces, without_dust
 from crosstally.query.conditions import number_of_text
 
 if TYPE_CHECKING:
@@ -47,17 +47,20 @@ def csv_pieces(
     """One line for each cell: its labels, its count, its standard error and the ends of its interval; names first.
 
     What is not known is empty. Intervals are of 95% where no level is asked. Labels that a spreadsheet would take for
-    a formula are made inert, unless they are wanted ``raw``. With ``draws`` each draw has a column.
+    a formula are made inert, unless they are wanted ``raw``. With ``draws`` each draw has a column. Where a unit may
+    have several rows, the last column says on each line what is counted: a file of CSV has no other place for it, and
+    lines go on into other tables.
     """
     text_of = str if raw else inert
+    counted = [text_of(_on_one_line(each)) for each in [marginal.schema.bounded_words] if each]
     labels = [[text_of(label) for label in attribute.labels] for attribute in marginal.schema.attributes]
     names = [*map(text_of, marginal.attributes), *number_names(marginal, draws=draws)]
-    yield _lines([names])
+    yield _lines([[*names, *(free_name("counted", names) for _ in counted)]])
     for codes, (counts, *errors) in pieces(marginal, level=level, draws=draws):
         texts = [[own[code] for code in axis.tolist()] for own, axis in zip(labels, codes, strict=True)]
         numbers = [[repr(without_dust(count)) for count in counts.tolist()]]
         numbers += [["" if math.isnan(x) else repr(x) for x in column.tolist()] for column in errors]
-        yield _lines(zip(*texts, *numbers, strict=True))
+        yield _lines((*line, *counted) for line in zip(*texts, *numbers, strict=True))
 
 
 def csv_text(marginal: Marginal, *, level: float | None = None, raw: bool = False, draws: bool = False) -> str:
@@ -90,7 +93,9 @@ def columns_json(columns: Columns, about: Mapping[str, str | float]) -> str:
 def sql_file(answer: SqlAnswer, name: str, *, raw: bool = False) -> bytes:
     """The answer to a statement as a file in a format: csv, json, parquet or xlsx."""
     if name == "csv":
-        return columns_csv(answer.columns, raw=raw).encode()
+        name = free_name("counted", answer.columns)
+        counted = {name: [_on_one_line(answer.counted)] * len(answer)} if answer.counted else {}
+        return columns_csv({**answer.columns, **counted}, raw=raw).encode()
     if name == "json":
         return columns_json(answer.columns, {"level": answer.level, "source": answer.caption}).encode()
     if name == "xlsx":

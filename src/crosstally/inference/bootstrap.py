@@ -151,6 +151,8 @@ def inverse_noise(noise: Noise | float, probabilities: Floats) -> Floats:
     >>> inverse_noise(Noise(NoiseKind.LAPLACE, 2.0), np.array([0.01, 0.3, 0.5, 0.7, 0.99])).tolist()
     [-8.0, -1.0, 0.0, 1.0, 8.0]
     """
+    if isinstance(noise, Noise) and noise.parts > 1:
+        return inverse_noise(noise.whole, probabilities) / noise.parts
     if isinstance(noise, Noise) and noise.kind is NoiseKind.LAPLACE:
         return _inverse_laplace(noise.scale, probabilities)
     if isinstance(noise, Noise) and noise.scale < _DENSE_SCALE:

@@ -444,10 +444,10 @@ def _budget_for(query: Linear, schema: Schema, ledger: Ledger, variance: float) 
     """The least budget whose noise has at most this variance, to a part in a thousand."""
     pure = ledger.currency == "epsilon"
     kind = NoiseKind.LAPLACE if pure else NoiseKind.GAUSSIAN
-    low, high = 2.0**-5, 2.0**45
+    low, high = 2.0**-5, 2.0**45 / schema.parts
     while high / low > 1 + 1e-4:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if Noise(kind, middle).variance <= variance else (low, middle)
+        low, high = (middle, high) if Noise(kind, middle, schema.parts).variance <= variance else (low, middle)
     cost = Noise(kind, low).cost(query.sensitivity(_counted(schema), ledger.neighbours))
     rounded = Fraction(f"{float(cost) * (1 + 1e-4):.4g}") or Fraction(1, 10**9)
     return Budget(epsilon=rounded) if pure else Budget(rho=rounded)

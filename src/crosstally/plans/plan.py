@@ -16,7 +16,17 @@ from crosstally.errors import OTHER_VERSION, CrosstallyError, PlanError, TooMany
 from crosstally.html_text import html_facts
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.plans.joint_cost import groups_cost
-from crosstally.plans.request import Request, RequestGroup, Rule, first_share, grouped, part_of, rest_of, sum_of_stages
+from crosstally.plans.request import (
+    Request,
+    RequestGroup,
+    Rule,
+    first_share,
+    grouped,
+    part_of,
+    requests_in_parts,
+    rest_of,
+    sum_of_stages,
+)
 from crosstally.platform_files import write_text, writing
 from crosstally.query.operators import Matrices, Matrix, read_group_maps, read_matrices
 from crosstally.query.queries import MAX_CELLS, Query, check_contrast_cells, too_many_cells
@@ -96,6 +106,8 @@ class Plan:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "objective", Objective(self.objective))
         object.__setattr__(self, "workload", self.workload.for_schema(self.schema))
+        if self.schema.divided:
+            object.__setattr__(self, "requests", requests_in_parts(self.requests, self.schema))
         for group in self.groups:
             for table in group.query.tables:
                 if math.prod(shape := table.shape(self.schema)) > MAX_CELLS:

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Noise, NoiseKind, decimal_text, exact
+from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, decimal_text, exact
 from crosstally.errors import PlanError, TooManyCellsError
 from crosstally.query.linear import Linear
 from crosstally.query.queries import Query
@@ -224,6 +224,28 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
         RequestGroup(queries[0], noise, np.array([[known[name] for name in q.attributes] for q in queries], np.intp))
         for (_, noise), queries in kinds.items()
     )
+
+
+# Exact answers in parts of a unit must be below 2^62. How many units there are is confidential, so a plan is refused
+# where this many (268 million) in one cell would be too many: contrasts along large attributes weigh some rows by
+# thousands. A larger number refuses more contrasts; a smaller one lets more people make a count fail before its charge.
+_MOST_UNITS = 2**28
+_LIMIT = 2**62
+
+
+def requests_in_parts(requests: Sequence[Request], schema: Schema) -> Sequence[Request]:
+    """The requests with noise in the parts that the schema counts in; raises where answers might leave 64 bits."""
+    groups = [replace(each, noise=each.noise.in_parts(schema.parts)) for each in grouped(requests, schema)]
+    for each in groups:
+        moved = each.query.sensitivity(schema, Neighbours.ADD_REMOVE).l1
+        if moved * schema.parts * _MOST_UNITS >= _LIMIT:
+            raise PlanError(
+                f"{each.query.kind} over {' x '.join(each.query.attributes)} would leave 64 bits where a unit is "
+                "divided over its rows: name another strategy, such as direct, or count rows up to a bound"
+            )
+    if isinstance(requests, GroupedRequests):
+        return GroupedRequests(schema, groups)
+    return tuple(replace(each, noise=each.noise.in_parts(schema.parts)) for each in requests)
 
 
 def _check_linear(alike: Iterable[Sequence[Query]], schema: Schema) -> None:

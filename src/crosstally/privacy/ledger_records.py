@@ -318,10 +318,11 @@ def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: Led
     noisy = _kept_content(connection, "SELECT noisy FROM measurements WHERE entry = ?", stored)
     groups = dict(read_group_maps(plan["groups"]))
     matrices = dict(read_matrices(plan["matrices"]))
-    requests = [
-        (query_from_dict(each["query"], groups, matrices), Noise.from_dict(each["noise"])) for each in plan["requests"]
-    ]
     schema = admitted_for(connection, charged, header).schema
+    requests = [
+        (query_from_dict(each["query"], groups, matrices), Noise.from_dict(each["noise"]).in_parts(schema.parts))
+        for each in plan["requests"]
+    ]
     shapes = [query.shape(schema) for query, _ in requests]
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     if len(noisy) != 8 * ends[-1]:
@@ -329,7 +330,7 @@ def measured(connection: sqlite3.Connection, lines: Sequence[Event], header: Led
     parts = np.split(np.frombuffer(noisy, dtype="<i8"), ends[:-1])
     origin = f"entry {charged.entry} of ledger {header.id}"
     return tuple(
-        Measurement(query, part.reshape(shape), variance=noise.variance, noise=noise, origin=origin)
+        Measurement.drawn(query, part.reshape(shape), noise, origin=origin)
         for (query, noise), shape, part in zip(requests, shapes, parts, strict=True)
     )
 

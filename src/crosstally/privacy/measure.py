@@ -98,7 +98,7 @@ def _exact_answer(tables: Mapping[CountedTable, ExactTable], query: Query, plan:
     for_each_row = query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows
     if for_each_row * float(np.abs(counts.astype(np.float64)).sum()) >= LIMIT:
         raise PlanError("exact answers must be below 2^62 in size for noise to be added; the counts are too large")
-    return np.asarray(query.answer(counts), dtype=np.int64)
+    return np.asarray(query.in_parts(plan.schema.parts).answer(counts), dtype=np.int64)
 
 
 def _mechanisms(plan: Plan) -> dict[Noise, Mechanism]:

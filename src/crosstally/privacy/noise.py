@@ -60,7 +60,9 @@ class Mechanism:
 def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
     """A sampler whose own privacy map agrees with ``noise.cost`` at each of the sensitivities.
 
-    Building it can fail, sampling cannot: build it before anything is charged.
+    Where noise has parts, answers are whole numbers of parts: a unit moves them that many times as far, and the noise
+    is ``noise.whole``, whose scale is as many times as large. Building it can fail, sampling cannot: build it before
+    anything is charged.
     """
     # module by module: opendp.prelude also loads extras that take most of a second
     from opendp.domains import atom_domain, vector_domain
@@ -71,6 +73,7 @@ def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
 
     enable_features("contrib")
     domain = vector_domain(atom_domain(T="i64"))
+    parts, noise = noise.parts, noise.whole
     if noise.kind is NoiseKind.LAPLACE:
         built = make_laplace(domain, l1_distance(T="i64"), scale=noise.scale)
     elif noise.kind is NoiseKind.GUMBEL:
@@ -79,14 +82,15 @@ def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
     else:
         built = make_gaussian(domain, l2_distance(T="f64"), scale=noise.scale)
     for sensitivity in set(sensitivities):
-        _check_cost(built, noise, sensitivity)
+        _check_cost(built, noise, sensitivity, parts)
     return Mechanism(noise, built)
 
 
-def _check_cost(built: Any, noise: Noise, sensitivity: Sensitivity) -> None:
+def _check_cost(built: Any, noise: Noise, each: Sensitivity, parts: int) -> None:
     """Raise unless OpenDP's privacy map gives the charged cost, up to rounding."""
     from opendp.mod import OpenDPException
 
+    sensitivity = Sensitivity(each.l1 * parts, each.l2_squared * parts**2)
     claimed = noise.cost(sensitivity)
     if noise.kind is NoiseKind.GUMBEL:
         claimed = claimed**2 / 8  # as rho: epsilon itself is that of the exponential mechanism

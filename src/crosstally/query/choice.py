@@ -106,6 +106,12 @@ class Choice(Query):
         common = math.lcm(*(weight.denominator for weight in self.weights))
         return tuple(int(weight * common) for weight in self.weights)
 
+    def in_parts(self, parts: int) -> Choice:
+        """The same choice from counts in parts of 1: reference and penalties are as many times as large."""
+        reference = [[number * parts for number in cells] for cells in self.reference]
+        owed = [penalty * parts for penalty in self.penalties]
+        return Choice(self.candidates, reference, weights=self.weights, penalties=owed)
+
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """A single number; raises unless each reference has the cells of its table."""
         for names, cells in zip(self.candidates, self.reference, strict=True):

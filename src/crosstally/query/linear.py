@@ -107,8 +107,8 @@ class Linear(Query):
         return Sensitivity(change, change**2)
 
     def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:
-        """Its one number moves by the sensitivity."""
-        return [self.sensitivity(schema, neighbours).l1]
+        """Its one number moves by the sensitivity, in whole numbers unless units are divided."""
+        return None if schema.divided else [self.sensitivity(schema, neighbours).l1]
 
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The sum over all rows; counts are over ``attributes`` in their order."""

@@ -171,6 +171,10 @@ class Query(Protocol):
         """How far one replaced row moves the answer, where only the set of its changed attributes matters."""
         return None
 
+    def in_parts(self, parts: int) -> Query:  # noqa: ARG002 (as large as counts are, where it is linear)
+        """The same question to counts in parts of 1."""
+        return self
+
     def answer(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The exact answer, from the counts of its table; where it has several, from all their cells in a row."""
 
@@ -322,7 +326,7 @@ class Product(Query):
 
     def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:
         """See Query: known of one row in a table, and of one row added where all columns are alike."""
-        if schema.max_rows > 1:
+        if schema.max_rows > 1 or schema.divided:  # other shifts than that of one row are possible
             return None
         if self.is_table:
             return [1] * self.sensitivity(schema, neighbours).l1

@@ -76,6 +76,8 @@ class UnitTable(Query):
         """A number for each bin."""
         if schema.unit is None:
             raise QueryError("units by number of rows need a schema with a unit")
+        if schema.divided:
+            raise QueryError("units by number of rows are beside tables of rows; these tables count each unit once")
         return (len(self.first),)
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:  # noqa: ARG002

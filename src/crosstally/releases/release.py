@@ -318,6 +318,8 @@ class Release:
             method: "linear-program" or "projection"; by default what suits the size of the domain.
             time_limit: Seconds, after which the best table so far is used.
         """
+        if self.schema.divided:
+            raise QueryError(f"counts of {self.schema.counted}, are no whole numbers: take the tables as they are")
         check_workload(workload)
         check_kind(time_limit, int | float, "time_limit")
         if method is not None:

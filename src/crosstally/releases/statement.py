@@ -113,7 +113,7 @@ class Statement:
         return html_facts("Privacy", facts)
 
     def _unit_words(self) -> list[str]:
-        return [] if self.unit is None else [f"at most {self.unit.max_rows:,} rows of each {self.unit.id}"]
+        return [] if self.unit is None else [self.unit.rows_words]
 
     def caption(self, schema: Schema) -> str:
         """The statement in short, with what is counted in the words of the schema: what each answer shows."""
@@ -153,7 +153,7 @@ class Statement:
     def public_sentences(self, schema: Schema) -> tuple[str, ...]:
         """What is public from the start, and whether the number of rows is."""
         public = "The names of the attributes and their values come from a public schema and are not protected."
-        rows = "rows" if schema.unit is None else schema.row_word
+        rows = "rows" if schema.unit is None else schema.noun
         if self.rows is not None:
             return (public, f"The number of rows, {self.rows:,}, was declared public and is not protected.")
         if self.neighbours == Neighbours.REPLACE:
@@ -216,9 +216,9 @@ def _read_versions(given: object) -> Mapping[str, str]:
 def _read_unit(given: object) -> Unit | None:
     if given is None:
         return None
-    if not isinstance(given, Mapping) or set(given) != {"id", "max_rows"}:
-        raise ReleaseError("unit must be an object with id and max_rows")
-    return Unit(given["id"], given["max_rows"])
+    if not isinstance(given, Mapping) or set(given) not in ({"id", "max_rows"}, {"id", "divided"}):
+        raise ReleaseError("unit must be an object with id and max_rows, or with id and divided")
+    return Unit.from_dict(given)
 
 
 # The statement in words
@@ -346,6 +346,8 @@ def unit_sentence(schema: Schema) -> str:
     if schema.unit is None:
         return "This protects one row: someone with several rows is protected for each of them alone."
     whole = f"This protects everything about one {schema.unit_word}, found by {schema.unit.id}"
+    if schema.divided:
+        return f"{whole}. Counts are of {schema.counted}: with r of them, each counts 1/r."
     return f"{whole}. Counts are of {schema.counted}, not of all {schema.row_word}."
 
 

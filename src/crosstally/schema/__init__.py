@@ -4,7 +4,8 @@ from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, L
 from crosstally.schema.canonical import canonical_text
 from crosstally.schema.facts import About, Impossible, PrivateBins, PublicCounts
 from crosstally.schema.reading import ColumnName, ColumnReading, DateReading, RowReading, ValueRule
-from crosstally.schema.schema import MAX_ATTRIBUTES, DerivedSchema, Schema, Unit, check_schema
+from crosstally.schema.schema import MAX_ATTRIBUTES, DerivedSchema, Schema, check_schema
+from crosstally.schema.unit import Unit
 
 __all__ = [
     "MAX_ATTRIBUTES",

@@ -10,15 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from crosstally.checks import is_whole, names_in
+from crosstally.checks import names_in
 from crosstally.errors import OTHER_VERSION, QueryError, SchemaError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
 from crosstally.json_text import JsonError, read_json_file
 from crosstally.platform_files import write_text, writing
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
-from crosstally.schema.canonical import DATA, read_fields, read_from
+from crosstally.schema.canonical import read_fields
 from crosstally.schema.facts import About, Fact, PrivateBins, PublicCounts, possible_cells, read_facts
 from crosstally.schema.reading import WITHHELD, RowReading
+from crosstally.schema.unit import PARTS, Unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,36 +42,6 @@ _FIELDS = {
     "reading",
 }
 _SHOWN = 30  # attributes at the prompt
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """The privacy unit: all rows that share an ``id``, with ``max_rows`` as its contribution bound.
-
-    ``from_data`` says that the bound was chosen by looking at the rows, which no budget covers; it does not
-    change the protection, and units are compared without it.
-    """
-
-    id: str
-    max_rows: int
-    from_data: bool = field(default=False, compare=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not self.id:
-            raise SchemaError(f"unit: id must be the name of a column, got {self.id!r}")
-        if not is_whole(self.max_rows, 1):
-            raise SchemaError(f"unit: max_rows must be a whole number of at least 1, got {self.max_rows!r}")
-
-    def __str__(self) -> str:
-        return f"at most {self.max_rows:,} of each {self.id}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The unit as JSON."""
-        return {**self.identity(), "from": DATA} if self.from_data else self.identity()
-
-    def identity(self) -> dict[str, Any]:
-        """The unit and its bound, in words."""
-        return {"id": self.id, "max_rows": self.max_rows}
 
 
 @dataclass(frozen=True)
@@ -163,8 +134,18 @@ class Schema:
 
     @property
     def max_rows(self) -> int:
-        """How many rows one unit may have."""
+        """How much one unit may add to a table: a row for each it may have, or 1 where it is divided over them."""
         return 1 if self.unit is None else self.unit.max_rows
+
+    @property
+    def divided(self) -> bool:
+        """Whether each unit counts once, divided over its rows."""
+        return self.unit is not None and self.unit.divided
+
+    @property
+    def parts(self) -> int:
+        """In how many parts 1 is counted: exact counts and the noise on them are whole numbers of these."""
+        return PARTS if self.divided else 1
 
     @property
     def may_drop(self) -> bool:
@@ -179,7 +160,7 @@ class Schema:
 
     @property
     def unit_word(self) -> str:
-        """What is protected, of which tables count at most ``max_rows`` rows: as ``about`` names it, else the id."""
+        """What is protected, one of it: as ``about`` names it, else the id."""
         assert self.unit is not None
         return (self.about or About()).unit or self.unit.id
 
@@ -196,7 +177,12 @@ class Schema:
         >>> Schema([Attribute("sex", ["Female", "Male"])], Unit("number", 3), about=about).counted
         'admissions, at most 3 of each patient'
         """
-        return self.row_word if self.unit is None else f"{self.row_word}, {self._bound}"
+        return self.noun if self.unit is None else f"{self.noun}, {self._bound}"
+
+    @property
+    def noun(self) -> str:
+        """What its tables count, in a word."""
+        return self.units_word if self.divided else self.row_word
 
     @property
     def bounded_words(self) -> str:
@@ -210,7 +196,7 @@ class Schema:
         >>> Schema([Attribute("sex", ["Female", "Male"])], Unit("patient", 3)).estimand
         'count of rows (at most 3 of each patient)'
         """
-        return "true count" if self.unit is None else f"count of {self.row_word} ({self._bound})"
+        return "true count" if self.unit is None else f"count of {self.noun} ({self._bound})"
 
     @property
     def total_title(self) -> str:
@@ -219,6 +205,8 @@ class Schema:
 
     @property
     def _bound(self) -> str:
+        if self.divided:
+            return f"each divided over their {self.row_word}"
         return f"at most {self.max_rows:,} of each {self.unit_word}"
 
     def check_all_rows_counted(self, what: str) -> None:
@@ -227,6 +215,8 @@ class Schema:
             return
         if self.unit is None:
             why = f"rows outside the values of {next(a.name for a in self.attributes if a.outside is Outside.DROP)}"
+        elif self.divided:
+            why = f"{self.row_word} without {self.unit.id}, and counts {self.units_word}"
         else:
             why = f"{self.row_word} beyond {self.unit.max_rows:,} of each {self.unit_word}"
         raise SchemaError(
@@ -337,7 +327,7 @@ class Schema:
     def bare(self) -> Schema:
         """The schema with only its cells and unit."""
         attributes = (read_attribute(each.identity(), each.name) for each in self.attributes)
-        unit = None if self.unit is None else Unit(self.unit.id, self.unit.max_rows)
+        unit = None if self.unit is None else replace(self.unit, from_data=False)
         return Schema(attributes, unit, draft=self.draft)
 
     def identity(self) -> dict[str, Any]:
@@ -394,7 +384,7 @@ class Schema:
             raise SchemaError("attributes must not be empty")
         return cls(
             attributes,
-            _read_unit(fields.get("unit")),
+            None if fields.get("unit") is None else Unit.from_dict(fields["unit"]),
             draft=draft,
             about=None if fields.get("about") is None else About.from_dict(fields["about"]),
             bought=None if fields.get("bought") is None else PrivateBins.from_dict(fields["bought"]),
@@ -474,18 +464,6 @@ def _json(value: object) -> str:
 def _check_number(attributes: Sequence[object]) -> None:
     if len(attributes) > MAX_ATTRIBUTES:
         raise SchemaError(f"attributes must be at most {MAX_ATTRIBUTES}, got {len(attributes)}")
-
-
-def _read_unit(given: object) -> Unit | None:
-    if given is None:
-        return None
-    needed = {"id", "max_rows"}
-    fields = read_fields(given, "unit", known=needed | {"from"}, needed=needed)
-    try:
-        from_data = read_from(fields.get("from"))
-    except SchemaError as error:
-        raise SchemaError(f"unit: {error}") from None
-    return Unit(fields["id"], fields["max_rows"], from_data=from_data)
 
 
 def _read_reading(given: object) -> RowReading | Literal["withheld"] | None:

@@ -33,7 +33,8 @@ from crosstally.schema import Schema, Unit
 from crosstally.threads import in_order, most_threads
 
 UNIT_ROWS = ""  # no attribute has this name
-"""The last column of bounded rows: on one row of each unit how many rows the unit has in all, on its others 0."""
+"""The last column of rows that count, where there are units: on one row of each how many rows the unit has in all, and
+0 on its others. Where each unit is divided over its rows, the number is on all of them, and says how they count."""
 BATCH_ROWS = 65_536
 """Rows of a batch: limits memory, and is large enough for a batch's time to be that of its rows. No count depends on
 it."""
@@ -65,12 +66,15 @@ class CodedRows:
 
 # Limits memory: a million rows wait before they are thinned to the bound. The rows kept do not depend on it.
 _PENDING_ROWS = 1 << 20
+_MOST_SHOWN = 2**32 - 1  # rows of one unit, in 32 bits; with so many each counts nothing where units are divided
+_ALL_ROWS = 2**62  # of a unit that is divided over all its rows: how each counts is known only when all are there
 
 
 class Bound:
     """The rows of each unit kept so far; confidential.
 
-    It holds only the rows that are kept, and as many again before they are thinned out.
+    It holds only the rows that are kept, and as many again before they are thinned out. Where units are divided over
+    their rows, all are kept: how a row counts is known only when all rows of its unit are there.
     """
 
     def __init__(self, unit: Unit) -> None:
@@ -98,7 +102,8 @@ class Bound:
         """The rows kept, a batch at a time, with the column ``UNIT_ROWS`` behind their codes."""
         self._thin()
         is_first = np.append(True, self._units[1:] != self._units[:-1])[: len(self._units)]  # rows are sorted by unit
-        rows = np.where(is_first, self._rows_of_units[self._units], 0).astype(np.uint32)
+        shown = is_first | self.unit.divided
+        rows = np.where(shown, np.minimum(self._rows_of_units[self._units], _MOST_SHOWN), 0).astype(np.uint32)
         for start in range(0, len(self._units), batch_rows):
             size = min(batch_rows, len(self._units) - start)
             yield CodedRows(size, [codes[start : start + size] for codes in (*(self._cells or ()), rows)])
@@ -117,14 +122,14 @@ class Bound:
         all_hashes = np.concatenate([self._hashes, *hashes])
         before = self._cells or [column[:0] for column in cells[0]]
         columns = [np.concatenate(parts) for parts in zip(before, *cells, strict=True)]
-        rows = smallest(units, all_hashes, columns, self.unit.max_rows)
+        rows = smallest(units, all_hashes, columns, _ALL_ROWS if self.unit.divided else self.unit.max_rows)
         self._ids, self._units, self._hashes = encoded.dictionary, units[rows], all_hashes[rows]
         self._cells = [column[rows] for column in columns]
         self._pending, self._pending_rows = [], 0
 
 
 def bounded(rows: Iterable[CodedRows], unit: Unit | None, batch_rows: int) -> Iterator[CodedRows]:
-    """The rows that count: all of them or, where there are units, at most ``max_rows`` of each (see ``Bound.kept``)."""
+    """The rows that count: all of them or, under a contribution bound, some of each unit (see ``Bound.kept``)."""
     if unit is None:
         yield from rows
         return
@@ -395,6 +400,10 @@ class Tally:
         for name, codes in cells.items():
             if len(codes) != rows or (rows and codes.max() >= self._schema[name].size):
                 raise CrosstallyError(f"the codes of {name!r} are not those of its cells; nothing was counted")
+        if self._schema.divided:
+            if len(units) != rows:
+                raise CrosstallyError("rows have no number of rows of their unit; nothing was counted")
+            weights = self._schema.parts // units.astype(np.int64)  # of a unit never more than all parts
         if weights is not None:
             self._rows += int(weights.sum())
             self._weighted.add(rows, cells, weights)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crosstally.errors import SourceError
+from crosstally.errors import SchemaError, SourceError
 from crosstally.schema import (
     MAX_ATTRIBUTES,
     MISSING,
@@ -458,10 +458,14 @@ def draft(rows: Any, *, max_values: int = 100, reading: Reading = NO_OPTIONS) ->
         if name in left_out:
             continue
         reason = column.reason_to_leave_out(max_values)
-        if reason is None and len(drafted) < MAX_ATTRIBUTES:
-            drafted.append(column.drafted())
-        else:
-            left_out[name] = reason or f"a schema has at most {MAX_ATTRIBUTES} attributes"
+        if reason is None and len(drafted) >= MAX_ATTRIBUTES:
+            reason = f"a schema has at most {MAX_ATTRIBUTES} attributes"
+        if reason is None:
+            try:
+                drafted.append(column.drafted())
+            except SchemaError:  # its message may hold values; one column must not end the draft of all others
+                reason = "its values fall into a single cell, or into cells that no schema may have"
+        left_out |= {} if reason is None else {name: reason}
     if not drafted:
         raise SourceError("no column can be an attribute: each has a single value, too many texts, or no rows at all")
     attributes = [each.attribute for each in drafted]

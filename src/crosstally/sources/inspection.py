@@ -121,7 +121,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
             ids.append(encoding.ids(batch).filter(pa.array(~lost)))
     without_id = sum(part.null_count for part in ids)
     of_each = rows_of_each(ids)
-    excess = np.maximum(of_each - schema.max_rows, 0)
+    excess = np.maximum(of_each - schema.max_rows, 0) * (not schema.divided)
     return Report(
         tuple(findings.report() for findings in columns),
         read,
@@ -129,7 +129,7 @@ def check(rows: Any, schema: Schema, *, reading: Reading = NO_OPTIONS) -> Report
         without_id=without_id,
         beyond_bound=int(excess.sum()),
         units_over_bound=int(np.count_nonzero(excess)),
-        losses=() if schema.unit is None else losses_of_bounds(of_each, (*BOUNDS, schema.max_rows)),
+        losses=() if schema.unit is None or schema.divided else losses_of_bounds(of_each, (*BOUNDS, schema.max_rows)),
     )
 
 
@@ -224,7 +224,7 @@ class Distributions:
     def losses(self, schema: Schema) -> tuple[BoundLoss, ...]:
         """What the schema's bound and others leave out; nothing where it has no unit."""
         of_each = self._rows_of_units
-        return () if of_each is None else losses_of_bounds(of_each, (*BOUNDS, schema.max_rows))
+        return () if of_each is None or schema.divided else losses_of_bounds(of_each, (*BOUNDS, schema.max_rows))
 
     def of(self, schema: Schema, name: str) -> Distribution | None:
         """The rows of each cell of an attribute; None where its column has too many different texts to count each."""

@@ -281,7 +281,7 @@ def compare(
     named, strategies = strategies, for_workload(strategies, workload)
     if strategies is not named:
         objective = Objective.CELLS
-    units, pure = proposal.units and schema.unit is not None, _pure_part(budget, currency)
+    units, pure = proposal.units and schema.unit is not None and not schema.divided, _pure_part(budget, currency)
     task = Task(schema, workload, budget=budget, neighbours=proposal.neighbours, units=units)
     made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []

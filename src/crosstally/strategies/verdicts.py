@@ -37,6 +37,7 @@ class ExpectedError:
     rows: int | None = None
     likely: float = math.nan
     at_best: float = math.nan
+    noun: str = "rows"
 
     @property
     def known(self) -> bool:
@@ -67,7 +68,7 @@ class ExpectedError:
     def figure(self) -> str:
         """The error in a few words."""
         if self.verdict is None:
-            return f"{self.within}, {Reliability.GOOD} from {self._rows_for(Reliability.GOOD):,} rows on"
+            return f"{self.within}, {Reliability.GOOD} from {self._rows_for(Reliability.GOOD):,} {self.noun} on"
         return f"{_percent(self.share)} of an average count, {self.verdict}"
 
     def __str__(self) -> str:
@@ -80,7 +81,7 @@ class ExpectedError:
         if self.verdict is None:
             good, noise = (self._rows_for(verdict) for verdict in (Reliability.GOOD, Reliability.POOR))
             return (
-                f"{tables}: typical error {within} per count: {Reliability.GOOD} from {good:,} rows on, "
+                f"{tables}: typical error {within} per count: {Reliability.GOOD} from {good:,} {self.noun} on, "
                 f"{Reliability.NOISE} below {noise:,}."
             )
         assert self.rows
@@ -122,16 +123,18 @@ def expected_errors(
     """
     believed = likely or {}
     goal, errors = goal_of(outlook.schema, outlook.workload), outlook.order_errors
-    unknown = (math.nan, math.nan)
+    unknown, noun = (math.nan, math.nan), outlook.schema.noun if outlook.schema.divided else "rows"
     return tuple(
-        ExpectedError(order, error=errors[order], cells=cells, rows=rows, likely=high, at_best=low)
+        ExpectedError(order, error=errors[order], cells=cells, rows=rows, likely=high, at_best=low, noun=noun)
         for order, cells in zip(goal.orders, goal.cells, strict=True)
         for low, high in [believed.get(order, unknown)]
     )
 
 
 def units_in_words(plan: Plan) -> str:
-    """What is bought about units, and with which share of the budget; empty if nothing is."""
+    """What is bought about units, and with which share of the budget, or how they count; empty without either."""
+    if plan.schema.divided:
+        return f"Counted: {plan.schema.counted}."
     noise = [each.noise for each in plan.groups if each.query.of_units]
     if not noise:
         return ""

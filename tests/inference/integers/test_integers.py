@@ -25,7 +25,7 @@ from crosstally.inference.integers.projection import (
 from crosstally.measurements import Measurement
 from crosstally.query.queries import Cells
 from crosstally.releases import Release, Statement, publish
-from crosstally.schema import Attribute, Schema
+from crosstally.schema import Attribute, Impossible, Schema
 from crosstally.strategies import Direct, Fourier
 from crosstally.workload import Workload
 from reference_fourier import downward_closure, marginal_matrix, nearest_by_cone_program
@@ -270,3 +270,66 @@ class HalfOfOne:
 
     def half_width(self, level: float) -> float:
         return 1.0
+
+
+# Structural zeros
+
+
+@pytest.mark.parametrize("method", ["linear-program", "projection"])
+@pytest.mark.parametrize("sizes", [(3, 3), (3, 4, 5), (6, 6, 6, 6)], ids=str)
+def test_no_row_is_in_a_cell_that_the_schema_calls_impossible(method: str, sizes: tuple[int, ...]) -> None:
+    """Single tables leave open which values are together: without the facts the fits use impossible ones."""
+    plain = schema_of(*sizes)
+    values = {name: [str(v) for v in range(n)] for name, n in zip(plain.names, sizes, strict=True)}
+    facts = [Impossible({"a0": ("0",), "a1": ("0", "1")})]
+    if len(sizes) > 2:
+        facts.append(Impossible({"a0": ("1", "2"), "a2": ("0",)}))
+        facts.append(Impossible({"a2": ("2",), "a0": ("2",), "a1": ("2",)}))
+    schema = Schema(plain.attributes, facts=facts)
+    rng = np.random.default_rng(len(sizes))
+    rows = np.stack([rng.integers(0, n, 3_000) for n in sizes], axis=1)
+    impossible = np.zeros(len(rows), bool)
+    for fact in facts:
+        own = [
+            np.isin(rows[:, plain.positions[n]], [values[n].index(v) for v in kept]) for n, kept in fact.values.items()
+        ]
+        impossible |= np.logical_and.reduce(own)
+    rows = rows[~impossible][:1_000]
+    answers = {
+        (name,): np.bincount(rows[:, i], minlength=n) + rng.normal(0, 3, n)
+        for i, (name, n) in enumerate(zip(plain.names, sizes, strict=True))
+    }
+    found = integer_tables(schema, answers, total=1_000, method=method)
+    for fact in facts:
+        names = tuple(fact.values)
+        at = np.ix_(*([values[name].index(v) for v in fact.values[name]] for name in names))
+        assert found.table(*names)[at].sum() == 0
+    assert found.total == 1_000
+    assert max(found.distances.values()) < 60  # noise of scale 3 on up to 6 numbers; whatever it is, rows can be near
+    free = integer_tables(plain, answers, total=1_000, method=method)
+    assert len(sizes) == 2 or any(
+        free.table(*fact.values)[np.ix_(*([values[n].index(v) for v in kept] for n, kept in fact.values.items()))].any()
+        for fact in facts
+    )
+
+
+def test_whole_numbers_need_a_possible_cell() -> None:
+    facts = [Impossible({"a0": ("0",), "a1": ("0",)}), Impossible({"a0": ("0",), "a1": ("1",)})]
+    facts += [Impossible({"a0": ("1",), "a1": ("0",)}), Impossible({"a0": ("1",), "a1": ("1",)})]
+    schema = Schema(schema_of(2, 2).attributes, facts=facts)
+    for method in ("linear-program", "projection"):
+        with pytest.raises(QueryError, match="whole numbers need a cell that can hold rows"):
+            integer_tables(schema, {("a0",): np.array([0.0, 0.0])}, total=10, method=method)
+
+
+def test_a_release_obeys_its_facts_in_whole_numbers() -> None:
+    """Also where all rows are in the impossible cell, which noise says and the schema denies."""
+    schema = Schema(schema_of(3, 3, 2).attributes, facts=[Impossible({"a0": ("0",), "a1": ("0",)})])
+    codes = np.zeros((500, 3), np.int64)
+    singles = Workload([("a0",), ("a1",), ("a2",)])
+    release = release_of(schema, codes, singles, epsilon=1, seed=0, strategy=Direct())
+    for wanted in (None, singles):
+        found = release.integers(wanted)
+        assert found.table("a0", "a1")[0, 0] == 0
+        assert found.table("a1", "a2", "a0")[0, :, 0].tolist() == [0, 0]
+        assert found.total == round(release.rows)

@@ -123,6 +123,8 @@ def set_bound(schema: Schema, max_rows: str, *, public: bool) -> Schema:
     """How many rows of each unit are counted, and whether that is public knowledge or was chosen by the rows."""
     if schema.unit is None or not re.fullmatch(r"[0-9]{1,9}", max_rows.strip()):
         raise SchemaError("a bound must be a whole number of rows, of a schema with a unit")
+    if schema.unit.divided:
+        raise SchemaError("units that are divided over their rows count with all of them: there is no bound to change")
     return replace(schema, unit=Unit(schema.unit.id, int(max_rows), from_data=not public))
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.inference.integers.cell_columns import ScoreTable
+from crosstally.errors import QueryError
+from crosstally.inference.integers.cell_columns import CellColumns, ScoreTable
 from crosstally.typing import Floats
 
 MAX_LISTED = 2**22  # limits memory: 32 MB of scores. Larger tables are searched, and proved by an integer program
@@ -54,6 +55,22 @@ def best_listed(tables: Sequence[ScoreTable], shape: Sequence[int], number: int)
     number = min(number, len(scores))
     best = np.argpartition(scores, len(scores) - number)[len(scores) - number :]
     return np.stack(np.unravel_index(best, tuple(shape)), axis=1).astype(np.intp), float(scores[best].max())
+
+
+def first_cells(columns: CellColumns, random: np.random.Generator, number: int) -> Cells:
+    """Random cells to begin with, without structural zeros; raises where no cell is found that is none."""
+    shape = columns.schema.shape
+    starts = np.stack([random.integers(0, n, number) for n in shape], axis=1).astype(np.intp)
+    cells, tables = columns.possible(starts), columns.score_tables(np.zeros(len(columns.values)))
+    if not len(cells):
+        cells = columns.possible(local_search(tables, shape, starts))
+    if not len(cells) and math.prod(shape) <= MAX_LISTED:
+        cells = columns.possible(best_listed(tables, shape, 1)[0])
+    if not len(cells):
+        raise QueryError(
+            "whole numbers need a cell that can hold rows: the schema calls all that were tried impossible"
+        )
+    return cells
 
 
 def local_search(tables: Sequence[ScoreTable], shape: Sequence[int], starts: Cells) -> Cells:

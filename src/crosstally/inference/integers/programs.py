@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, QueryError
 from crosstally.inference.integers.cell_columns import CellColumns, ScoreTable, Target
-from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, best_proved, local_search, scores_of
+from crosstally.inference.integers.pricing import (
+    MAX_LISTED,
+    best_listed,
+    best_proved,
+    first_cells,
+    local_search,
+    scores_of,
+)
 from crosstally.schema import Schema
 from crosstally.typing import Floats
 
@@ -93,7 +100,7 @@ def _generate(columns: CellColumns, objective: Objective, total: float | None, d
     """Column generation: solve with some cells, add those with positive scores, until none has one."""
     shape = columns.schema.shape
     random = np.random.default_rng(0)  # the same cells are tried every time: answers do not change from run to run
-    cells = _first_cells(shape, random)
+    cells = _first_cells(columns, random)
     bound = 0.0
     solved: _Solved | None = None
     while True:
@@ -108,7 +115,7 @@ def _generate(columns: CellColumns, objective: Objective, total: float | None, d
             bound = max(bound, solved.distance - max(0.0, largest) * most)
         proved = solved.distance - bound <= _TOLERANCE * max(1.0, solved.distance)
         known = set(map(tuple, cells.tolist()))
-        better = better[[tuple(cell) not in known for cell in better.tolist()]]
+        better = columns.possible(better[[tuple(cell) not in known for cell in better.tolist()]])
         if proved or not len(better) or time.monotonic() > deadline:
             break
         near = np.argsort(-scores_of(tables, cells), kind="stable")[: 2 * len(columns.values)]
@@ -118,10 +125,13 @@ def _generate(columns: CellColumns, objective: Objective, total: float | None, d
     )
 
 
-def _first_cells(shape: Sequence[int], random: np.random.Generator) -> NDArray[np.intp]:
-    if math.prod(shape) <= _LISTED_AT_ONCE:
-        return np.stack(np.unravel_index(np.arange(math.prod(shape)), tuple(shape)), axis=1).astype(np.intp)
-    return np.stack([random.integers(0, n, 16) for n in shape], axis=1).astype(np.intp)
+def _first_cells(columns: CellColumns, random: np.random.Generator) -> NDArray[np.intp]:
+    shape = columns.schema.shape
+    if math.prod(shape) > _LISTED_AT_ONCE:
+        return first_cells(columns, random, 16)
+    listed = np.stack(np.unravel_index(np.arange(math.prod(shape)), tuple(shape)), axis=1).astype(np.intp)
+    possible = columns.possible(listed)
+    return possible if len(possible) else first_cells(columns, random, 1)  # which raises
 
 
 def _improving(

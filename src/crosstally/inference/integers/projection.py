@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crosstally.errors import QueryError
 from crosstally.inference.integers.cell_columns import CellColumns, Target
-from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, local_search, scores_of
+from crosstally.inference.integers.pricing import MAX_LISTED, best_listed, first_cells, local_search, scores_of
 from crosstally.inference.integers.programs import FittedTable, round_with_total
 from crosstally.schema import Schema
 from crosstally.typing import Floats
@@ -82,7 +82,7 @@ def _pointing(
     order = [
         i for i in np.argsort(-scores, kind="stable") if scores[i] > least and tuple(found[i].tolist()) not in known
     ]
-    return np.asarray(found[order[:_BATCH]])
+    return columns.possible(np.asarray(found[order[:_BATCH]]))
 
 
 def nonnegative_least_squares(gram: Floats, linear: Floats, start: Floats) -> Floats:
@@ -116,7 +116,7 @@ def whole_numbers(columns: CellColumns, fitted: FittedTable, total: int) -> tupl
     """Cells and counts with this total, near the targets: weights rounded, then single rows moved while that helps."""
     cells, weights = fitted.cells, fitted.weights
     if not len(cells):
-        cells, weights = np.zeros((1, len(columns.schema.shape)), np.intp), np.ones(1)
+        cells, weights = first_cells(columns, np.random.default_rng(0), 1), np.ones(1)
     counts = round_with_total(weights * (total / weights.sum()), total)
     random = np.random.default_rng(0)
     for _ in range(_ROUNDS):

@@ -198,7 +198,7 @@ def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
         raise ReleaseError("mechanisms and measurements must be lists")
     if len(fields["mechanisms"]) > len(fields["measurements"]):  # reading each takes time
         raise ReleaseError("there must be at most as many mechanisms as measurements")
-    kinds = [_read_kind(each, f"mechanism {i}") for i, each in enumerate(fields["mechanisms"])]
+    kinds = [_read_kind(each, f"mechanism {i}", schema.parts) for i, each in enumerate(fields["mechanisms"])]
     maps = read_group_maps(fields["groups"])
     schema.check([name for name, _ in maps])
     matrices = _read_matrices(fields["matrices"], schema)
@@ -303,7 +303,8 @@ def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
         if not isinstance(fields["origin"], str):
             raise ReleaseError(f"{where}: origin must be a text")
         candidates = tuple(tuple(schema.names[n] for n in places) for places in tables)
-        noise, origin, weight = Noise.from_dict(fields["noise"]), fields["origin"], fields["weight"]
+        noise = Noise.from_dict(fields["noise"]).in_parts(schema.parts)
+        origin, weight = fields["origin"], fields["weight"]
         try:
             out.append(Chosen(tables=candidates, number=fields["chosen"], noise=noise, origin=origin, weight=weight))
         except CrosstallyError as error:
@@ -345,7 +346,7 @@ def _read_numbers(given: Any, where: str) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(given.items()))
 
 
-def _read_kind(given: Any, where: str) -> MeasurementKind:
+def _read_kind(given: Any, where: str, parts: int) -> MeasurementKind:
     fields = _fields(given, where, KIND_FIELDS)
     if fields["query"] not in _QUERIES or fields["values"] not in ("whole", "real"):
         raise ReleaseError(
@@ -358,7 +359,7 @@ def _read_kind(given: Any, where: str) -> MeasurementKind:
         raise ReleaseError(f"{where}: variance must be a positive number")
     noise = None
     if fields["noise"] is not None:
-        noise = Noise.from_dict(fields["noise"])
+        noise = Noise.from_dict(fields["noise"]).in_parts(parts)
         if noise.kind is NoiseKind.GUMBEL:
             raise ReleaseError(f"{where}: noise must be laplace or gaussian")
         check_variance(float(variance), noise.variance, where)

@@ -269,4 +269,4 @@ def _zero(request: Request, schema: Schema, origin: str) -> Measurement:
     """An answer with the shape and the noise of a request; for a choice the candidate whose index is longest."""
     query, noise = request.query, request.noise
     chosen = np.array(len(query.candidates) - 1) if isinstance(query, Choice) else np.zeros(query.shape(schema), int)
-    return Measurement(query, chosen, variance=noise.variance, noise=noise, origin=origin)
+    return Measurement.drawn(query, chosen, noise, origin=origin)

@@ -66,9 +66,8 @@ def edges_from_rows(low: Decimal, high: Decimal, sample: NDArray[np.float64], *,
     edges = ladder_edges(low, high, rest)
     if len(rest) and _largest_share(edges, rest) > _COARSE:
         edges = min(edges, inner_edges(low, high, rest, whole=whole), key=lambda each: _largest_share(each, rest))
-    if len(edges) == 2 and not zero:  # nearly all are one number: one bin would say nothing
-        return round_edges(low, high)
-    return tuple(sorted({*edges, 1})) if zero and whole else edges
+    edges = tuple(sorted({*edges, 1})) if zero and whole else edges
+    return edges if len(edges) > 2 else round_edges(low, high)  # where nearly all are one number: one bin says nothing
 
 
 def ladder_edges(low: Decimal, high: Decimal, sample: NDArray[np.float64]) -> tuple[float, ...]:
