@@ -25,6 +25,9 @@ RULE_VERSION = 1
 """The version of the rule by which ``next`` plans. Approved plans depend on it: a different choice of cover or of view
 size is a new version, and this one stays."""
 
+_MOST_COVERED = 3
+"""Named tables of up to this many attributes are covered. Those over four of 32 attributes need 620 views, which
+the rule takes only for many rows; over six no design is small enough."""
 COVERS = (2, 3, 4)  # covers that the rule chooses from, as in PriView (section 4.5): pairs, triples, quadruples
 BINARY_SIZE = 8  # attributes of a binary view: PriView's choice (section 4.5), for any number of attributes
 # PriView's guideline for attributes of b values (section 4.7), the last for all b above 4: the least and the most cells
@@ -38,8 +41,8 @@ class Views(Strategy):
 
     Args:
         size: How many attributes a view has, when all attributes have two values; 8 by default.
-        cover: Any this many attributes are together in some view. By default the least that covers the workload,
-            or without a workload what PriView's rule allows for the number of rows.
+        cover: Any this many attributes are together in some view. By default the least that covers named tables over up
+            to three attributes; without any, or for wider ones, what PriView's rule allows for the number of rows.
         max_cells: How many cells a view has at most, when attributes have different numbers of values; by default the
             ends or the middle of the paper's guideline (section 4.7), whichever is best for pairs; for triples and
             more its upper end.
@@ -104,8 +107,9 @@ class Views(Strategy):
         if not binary:
             return self._mixed_views(task)
         size = min(self.size or BINARY_SIZE, d)
-        if self.cover is not None or task.asked is not None:
-            return covering_design(d, size, min(self.cover or _widest(task.asked), d))
+        cover = self.cover or _covered(task.asked)
+        if cover is not None:
+            return covering_design(d, size, min(cover, d))
 
         def error(cover: int) -> float:
             number = _number_of_views(d, size, cover)
@@ -122,7 +126,7 @@ class Views(Strategy):
 
     def _mixed_views(self, task: Task) -> tuple[tuple[int, ...], ...]:
         schema = task.schema
-        cover = min(self.cover or (_widest(task.asked) if task.asked else 2), len(schema.names))
+        cover = min(self.cover or _covered(task.asked) or COVERS[0], len(schema.names))
         if self.max_cells:
             return covering_views(schema.shape, self.max_cells, cover)
         limits = cell_limits(schema.shape, cover)
@@ -202,9 +206,14 @@ def _pair_error(task: Task, views: tuple[tuple[int, ...], ...]) -> float:
     return replace(task, asked=None).measuring("views", map(task.names, views)).rms_error
 
 
-def _widest(workload: Workload | None) -> int:
-    assert workload is not None
-    return max(1, *map(len, workload.tables))
+def _covered(workload: Workload | None) -> int | None:
+    """How many attributes of named tables are covered together: all, up to three.
+
+    Wider tables are answered from the views that serve all tables: covering their whole width would make them Direct,
+    which is what PriView's section 4.1 avoids.
+    """
+    widest = max(map(len, workload.tables), default=1) if workload else math.inf
+    return max(1, int(widest)) if widest <= _MOST_COVERED else None
 
 
 def _may_be_small(attributes: int, size: int, cover: int) -> bool:
