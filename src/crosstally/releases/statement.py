@@ -13,6 +13,7 @@ from typing import Any
 
 from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
+from crosstally.gaussian_curve import chance_of_guessing, gaussian_epsilon
 from crosstally.html_text import html_facts
 from crosstally.measurements import UNRECORDED
 from crosstally.schema import Schema, Unit
@@ -20,6 +21,7 @@ from crosstally.schema import Schema, Unit
 MODELS = ("central", "local")
 # A usual delta, at which the text gives a rho as an epsilon; a different one would only change the text.
 _USUAL_DELTA = Fraction(1, 10**6)
+_ALMOST_NONE = 1e-6  # less is said as practically sure; a different one would only change the text
 _JOINS = {
     "public": "The query joins tables that its maker declared public",
     "unit": "The query joins tables by {unit}, and the bound on rows holds for its result",
@@ -202,16 +204,16 @@ def _model_sentences(statement: Statement) -> tuple[str, ...]:
 
 def _promise(statement: Statement, schema: Schema) -> str:
     budget, change = statement.budget, _change(statement, schema)
-    if budget.rho is None:
-        assert budget.epsilon is not None
+    if budget.epsilon is not None:
         if budget.delta is None:
             return f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}."
         return (
             f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}, "
             f"apart from an extra chance of at most {decimal_text(budget.delta)} (differential privacy with {budget})."
         )
+    kind = "zero-concentrated" if budget.currency == "rho" else "Gaussian"
     return (
-        f"{change} is hidden by zero-concentrated differential privacy with {budget}: it changes the probability of "
+        f"{change} is hidden by {kind} differential privacy with {budget}: it changes the probability of "
         f"any output by a factor of at most {_factor(_usual_epsilon(budget))}, "
         "apart from an extra chance of at most one in a million."
     )
@@ -226,6 +228,8 @@ def _change(statement: Statement, schema: Schema) -> str:
 
 def belief(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
     """What a budget means for one person, in chances: of somebody who knew all the rest, and thought it 50 to 50."""
+    if budget.currency == "mu2":
+        return _belief_of_guesses(budget, neighbours, schema)
     epsilon = _usual_epsilon(budget)
     inside, says = (f"{_sure(each)} sure" for each in (epsilon, 2 * epsilon))
     who = "a person" if schema.unit is None else f"a {schema.unit_word}"
@@ -242,12 +246,28 @@ def belief(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
     )
 
 
+def _belief_of_guesses(budget: Budget, neighbours: Neighbours | str, schema: Schema) -> str:
+    """The same by the curve of the normal, which leaves no extra chance: how often a guess is right at most."""
+    who = "a person" if schema.unit is None else f"a {schema.unit_word}"
+    left = [1 - chance_of_guessing(steps**2 * budget.amount) for steps in (1, 2)]
+    inside, says = ("100%" if each < _ALMOST_NONE else _percent(each) for each in left)
+    if Neighbours(neighbours) == Neighbours.REPLACE:
+        return (
+            f"In chances: whoever thought it 50 to 50 which of two things is true of {who}, and guesses after the "
+            f"release, is right with a chance of at most {inside}."
+        )
+    return (
+        f"In chances: whoever thought it 50 to 50 that {who} is in the data, and guesses after the release, is right "
+        f"with a chance of at most {inside}, and of at most {says} about what the data say of them."
+    )
+
+
 def _usual_epsilon(budget: Budget) -> Fraction:
-    """The epsilon of a budget; that of a rho at a usual delta, rounded up to hundredths."""
+    """The epsilon of a budget; that of a rho or mu^2 at a usual delta, rounded up to hundredths."""
     if budget.epsilon is not None:
         return budget.epsilon
-    assert budget.rho is not None  # a budget has one of them
-    return Fraction(math.ceil(100 * Fraction(zcdp_epsilon(budget.rho, _USUAL_DELTA))), 100)
+    implied = zcdp_epsilon if budget.currency == "rho" else gaussian_epsilon
+    return Fraction(math.ceil(100 * Fraction(implied(budget.amount, _USUAL_DELTA))), 100)
 
 
 def _sure(epsilon: Fraction) -> str:
@@ -256,8 +276,12 @@ def _sure(epsilon: Fraction) -> str:
     >>> _sure(Fraction(1)), _sure(Fraction(1, 10)), _sure(Fraction(10)), _sure(Fraction(40))
     ('74%', '53%', '99.996%', 'practically')
     """
-    left = 1 / (1 + math.exp(min(float(epsilon), 700.0)))
-    if left < 1e-6:
+    return _percent(1 / (1 + math.exp(min(float(epsilon), 700.0))))
+
+
+def _percent(left: float) -> str:
+    """All but a part, as a percentage with as many digits as that part needs, rounded up."""
+    if left < _ALMOST_NONE:
         return "practically"
     digits = max(0, math.ceil(-math.log10(left)) - 2)
     return f"{math.ceil(100 * (1 - left) * 10**digits) / 10**digits:.{digits}f}%"
