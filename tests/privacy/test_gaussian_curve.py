@@ -210,8 +210,11 @@ def random_step(rng: np.random.Generator, left: Fraction, *, last: bool) -> tupl
         weights = np.exp(-np.abs(np.arange(-reach, reach + 1.0)) / scale)
         probabilities = np.asarray(weights / weights.sum())
         return probabilities, moved_by(probabilities, steps), part
-    noise = Noise.affordable(Sensitivity(steps, steps**2), part, currency="mu2")
-    probabilities = law(noise.scale, max(30, math.ceil(9 * noise.scale)) + steps)
+    low, high = 1e-3, 1e4  # by the price alone: the least scale that costs no more
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if steps**2 * gaussian_cost(middle) <= part else (middle, high)
+    probabilities = law(high, max(30, math.ceil(9 * high)) + steps)
     return probabilities, moved_by(probabilities, steps), part
 
 
