@@ -147,6 +147,11 @@ ENTRIES = (
         "test_budget test_exact_budgets privacy/test_accounting",
     ),
     Entry(
+        "gaussian_curve.py",
+        "what noise costs in mu^2 is never too low; the mu^2 of a cap implies no more than its epsilon and delta",
+        "privacy/test_gaussian_curve privacy/test_mu_accounts",
+    ),
+    Entry(
         "schema/schema.py schema/attribute.py schema/canonical.py",
         (
             "who is protected (the unit and its largest number of rows), and which cells exist; a ledger identifies "

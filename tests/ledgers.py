@@ -23,7 +23,7 @@ NOISY = np.array([1, -2, 3, 4, 5, 6_000_000_000], np.int64)
 
 def plan_of(budget: Budget, *, neighbours: Neighbours = Neighbours.ADD_REMOVE, strategy: str = "flat") -> Plan:
     query = Cells(("sex", "age"))
-    noise = Noise.affordable(query.sensitivity(SCHEMA, neighbours), budget.amount, pure=budget.pure)
+    noise = Noise.affordable(query.sensitivity(SCHEMA, neighbours), budget.amount, currency=budget.currency)
     return Plan(
         SCHEMA,
         (Request(query, noise),),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from math import exp, lcm, prod
+from math import exp, lcm, prod, sqrt
 from typing import Any
 
 Row = tuple[int, ...]
@@ -181,6 +181,39 @@ def brute_force_cost(schema: Any, requests: Any, neighbours: Any) -> tuple[Fract
                 pair_rho += sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / (2 * scale * scale)
         epsilon, rho = max(epsilon, pair_epsilon), max(rho, pair_rho)
     return (None if any(noise["kind"] == "gaussian" for _, noise in asked) else epsilon), rho
+
+
+def brute_force_spent(budget: Any, schema: Any, requests: Any, neighbours: Any) -> Fraction:
+    """The same in what the budget adds up: epsilon, rho, or mu^2 in doubles, less their rounding."""
+    if budget.currency == "mu2":
+        return Fraction(brute_force_mu2(schema, requests, neighbours))
+    found = brute_force_cost(schema, requests, neighbours)[0 if budget.pure else 1]
+    assert found is not None
+    return found
+
+
+def brute_force_mu2(schema: Any, requests: Any, neighbours: Any) -> float:
+    """The largest mu^2 that two neighbouring tables make of the requests, less a part in 10^13 for rounding.
+
+    Laplace noise and choices: 11/14 of their epsilon squared times two, and of its half. Gaussian noise of scale s:
+    squared L2 times the y with y - y^2 / 12 = 1 / s^2.
+    """
+    given = schema.to_dict()
+    asked = [(request.query.to_dict(), request.noise.to_dict()) for request in requests]
+    known = {rows: [answer(query, given, rows) for query, _ in asked] for rows in [(), *units(given)]}
+    most = 0.0
+    for before, after in neighbouring_tables(given, str(neighbours), 0):
+        total = 0.0
+        for (_, noise), a, b in zip(asked, known[before], known[after], strict=True):
+            moved, scale = [abs(x - y) for x, y in zip(a, b, strict=True)], float(noise["scale"])
+            if noise["kind"] == "gaussian":
+                root = sqrt(1 - 1 / (3 * scale**2)) if any(moved) else 1.0  # what does not move has tiny noise
+                total += sum(m * m for m in moved) * 2 / (scale**2 * (1 + root))
+            else:
+                spread = 2 * (max(moved) if noise["kind"] == "gumbel" else sum(moved)) / scale
+                total += 11 / 28 * spread**2
+        most = max(most, total)
+    return most * (1 - 1e-13)
 
 
 def noise_weights(kind: str, scale: float, reach: int) -> list[float]:

@@ -121,11 +121,11 @@ def test_discrete_gaussian_variance() -> None:
 
 
 @pytest.mark.parametrize("amount", ["1", "0.1", "1/3", "2.7"])
-@pytest.mark.parametrize("pure", [True, False])
-def test_the_least_noise_that_an_amount_buys(amount, pure) -> None:
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+def test_the_least_noise_that_an_amount_buys(amount, currency) -> None:
     """Never more than was charged, and one double less would be too much."""
     amount, sensitivity = Fraction(amount), Sensitivity(6, 12)
-    noise = Noise.affordable(sensitivity, amount, pure=pure)
+    noise = Noise.affordable(sensitivity, amount, currency=currency)
     below = Noise(noise.kind, math.nextafter(noise.scale, 0))
     assert noise.cost(sensitivity) <= amount < below.cost(sensitivity)
 

@@ -89,7 +89,7 @@ def test_a_saved_plan_gives_what_a_release_without_the_file_gives(budget, rows, 
     assert from_file.statement.budget == without.statement.budget == ct.Budget(**budget)
     assert [each.spent for each in ledgers] == [ct.Budget(**budget).amount] * 2
     requests = [ct.strategies.Request(*each) for each in asked(from_file)]
-    cost = privacy_cost(requests, SCHEMA, neighbours, pure=ct.Budget(**budget).pure)
+    cost = privacy_cost(requests, SCHEMA, neighbours, currency=ct.Budget(**budget).currency)
     free = Fraction(1, 100) if neighbours is Neighbours.REPLACE and rows is None else 0  # the total cannot move
     assert 0 <= ct.Budget(**budget).amount * (1 - free) - cost < ct.Budget(**budget).amount / 10**6
 

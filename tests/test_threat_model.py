@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
-from crosstally.budget import Noise, Sensitivity
+from crosstally.budget import Currency, Noise, Sensitivity
 from crosstally.errors import OutsideValueError
 from crosstally.measurements import ExactTable
 
@@ -79,15 +79,15 @@ def test_exact_tables_print_without_their_counts_and_cannot_be_pickled() -> None
 
 
 @pytest.mark.parametrize("amount", ["1", "0.1", "1/3", "2/7", "1e-9", "123.456"])
-@pytest.mark.parametrize("pure", [True, False], ids=["laplace", "gaussian"])
-def test_noise_scales_are_rounded_up(amount: str, pure: bool) -> None:
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+def test_noise_scales_are_rounded_up(amount: str, currency: Currency) -> None:
     """What the noise costs at its scale, a double, is not above the amount; at the double below it is."""
     budget, moved = Fraction(amount), Sensitivity(3, 7)
 
     def cost(scale: float) -> Fraction:
-        return moved.l1 / Fraction(scale) if pure else moved.l2_squared / (2 * Fraction(scale) ** 2)
+        return moved.l1 / Fraction(scale) if currency == "epsilon" else moved.l2_squared / (2 * Fraction(scale) ** 2)
 
-    scale = Noise.affordable(moved, budget, pure=pure).scale
+    scale = Noise.affordable(moved, budget, currency=currency).scale
     assert cost(scale) <= budget < cost(math.nextafter(scale, 0))
 
 

@@ -22,7 +22,7 @@ import pytest
 
 import crosstally as ct
 from conftest import schema_of
-from crosstally.budget import Noise, NoiseKind
+from crosstally.budget import Noise, NoiseKind, Sensitivity
 from crosstally.privacy.ledger_records import Entry
 from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.query.question import query_of
@@ -102,6 +102,7 @@ def options() -> dict[str, WORDS]:
 
 SCHEMA = schema_of(3, 2)
 BUDGET = ct.Budget(epsilon=1)
+MOVED = Sensitivity(2, 2)
 ROWS = pa.table({"a0": ["0", "1"], "a1": ["0", "0"]})
 PLAN = {"strategy": "x", "workload": ct.Workload([()]), "budget": BUDGET, "neighbours": "add-remove"}
 ENTRY = {"number": 1, "key": "k", "strategy": "x", "cost": Fraction(1), "when": datetime(2026, 1, 1, tzinfo=UTC)}
@@ -148,6 +149,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "LinearStrategies along": lambda word: ct.strategies.LinearStrategies(along=word),
     "Marginal error_kind": marginal,
     "Marginal.interval of": lambda word: str(release().marginal("a0").interval(of=word)),
+    "Noise.affordable currency": lambda word: Noise.affordable(MOVED, Fraction(1, 2), currency=word),
+    "Noise.affordable_choice currency": lambda word: Noise.affordable_choice(MOVED, Fraction(1, 2), currency=word),
+    "Noise.unit_cost currency": lambda word: Noise("gaussian", 2.0).unit_cost(word),
     "Noise kind": lambda word: Noise(word, 2.0).kind,
     "Plan neighbours": lambda word: ct.Plan(SCHEMA, (), **{**PLAN, "neighbours": word}).neighbours,
     "Plan objective": lambda word: ct.Plan(SCHEMA, (), **PLAN, objective=word).objective,

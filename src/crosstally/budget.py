@@ -13,9 +13,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from crosstally.errors import BudgetError, PlanError, did_you_mean, must_be_one_of
+from crosstally.gaussian_curve import gaussian_cost, gaussian_scale_squared, mu2_within, ratio_cost
 
 _DECIMAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _AMOUNT = re.compile(rf"{_DECIMAL}(?:[eE][+-]?[0-9]{{1,3}})?|[+-]?[0-9]+/[0-9]+")
@@ -28,6 +29,7 @@ _RHO_STEPS = 2**40
 _DIGITS = 50  # of the conversion from zCDP: far more than a double's 17, so that its result is the next double up
 _UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 _LEAST_VARIANCE = 1e-300  # variances that underflow count as this: least squares divides by them
+_BUDGET_FIELDS = ["epsilon", "delta", "rho", "mu2", "rule"]
 _MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio. With 300 digits before it still typed
 
 MOST_EPSILON = 10
@@ -35,8 +37,19 @@ MOST_EPSILON = 10
 (how-to/choose-a-budget.md)."""
 
 
+Currency = Literal["epsilon", "rho", "mu2"]
+"""What is added up: epsilon, rho (zero-concentrated), or mu^2 (Gaussian differential privacy)."""
+SIGNS: Mapping[str, str] = {"epsilon": "ε", "rho": "ρ", "mu2": "μ²"}
+"""What is added up, as it is shown."""
+
 Amount = str | float | Fraction | Decimal
 """Types accepted as an epsilon, a delta or a rho: ``exact`` reads the decimal text."""
+
+
+def check_currency(given: object) -> None:
+    """Raise unless it is one that is added up."""
+    if given not in tuple(SIGNS):
+        raise BudgetError(must_be_one_of("currency", SIGNS, given))
 
 
 def fraction_of_text(text: object) -> Fraction | None:
@@ -162,46 +175,104 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A privacy budget: epsilon, or rho (zero-concentrated), or epsilon and delta.
+    """A privacy budget: epsilon, rho (zero-concentrated), mu^2 (Gaussian), or epsilon and delta.
+
+    What is bought with epsilon and delta is added up by their ``rule``, mu^2 by default: Gaussian noise then has the
+    least variance. By the rule rho Laplace noise costs less than by mu^2.
 
     >>> print(Budget(epsilon=0.1), "|", Budget(rho=0.5), "|", Budget(epsilon=1, delta=1e-6))
     ε = 0.1 | ρ = 0.5 | ε = 1, δ = 1e-06
+    >>> [round(float(Budget(epsilon=1, delta=1e-6, rule=rule).amount), 5) for rule in ("rho", "mu2")]
+    [0.02436, 0.05603]
     """
 
     _: KW_ONLY
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     rho: Fraction | None = None
+    mu2: Fraction | None = None
+    rule: Currency | None = None
 
     def __init__(
-        self, *, epsilon: Amount | None = None, delta: Amount | None = None, rho: Amount | None = None
+        self,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        rho: Amount | None = None,
+        mu2: Amount | None = None,
+        rule: str | None = None,
     ) -> None:
-        for name, number in (("epsilon", epsilon), ("delta", delta), ("rho", rho)):
+        for name, number in (("epsilon", epsilon), ("delta", delta), ("rho", rho), ("mu2", mu2)):
             object.__setattr__(self, name, None if number is None else exact(number, name))
-        if (self.epsilon is None) == (self.rho is None):
+        if [self.epsilon, self.rho, self.mu2].count(None) != 2:
             raise BudgetError("a budget must be epsilon, or rho, or epsilon and delta")
         if self.delta is not None and self.epsilon is None:
             raise BudgetError("delta must come with epsilon; rho stands alone")
         if self.delta is not None and self.delta >= 1:
             raise BudgetError(f"delta must be below 1, got {decimal_text(self.delta)}")
+        if rule is not None and (self.delta is None or rule not in ("rho", "mu2")):
+            raise BudgetError(f"the rule must be mu2 or rho, and comes with epsilon and delta; got {rule!r}")
+        object.__setattr__(self, "rule", "mu2" if rule is None and self.delta is not None else rule)
 
     @property
     def pure(self) -> bool:
         """Whether the guarantee is a pure epsilon, which Laplace noise gives."""
-        return self.rho is None and self.delta is None
+        return self.currency == "epsilon"
+
+    @property
+    def currency(self) -> Currency:
+        """What is added up when it is spent."""
+        if self.rule is not None:
+            return self.rule
+        return "epsilon" if self.epsilon is not None else "rho" if self.rho is not None else "mu2"
 
     @property
     def amount(self) -> Fraction:
-        """The amount to spend: epsilon when pure, otherwise rho."""
-        if self.rho is not None:
-            return self.rho
-        assert self.epsilon is not None
-        return self.epsilon if self.delta is None else zcdp_within(self.epsilon, self.delta)
+        """The amount to spend, of what is added up."""
+        given = self.epsilon or self.rho or self.mu2
+        assert given is not None
+        if self.delta is None:
+            return given
+        found = (zcdp_within if self.rule == "rho" else mu2_within)(given, self.delta)
+        if found is None:
+            raise BudgetError(f"epsilon and delta are too small to be spent, got {self}")
+        return found
+
+    @property
+    def nearly_rho(self) -> Fraction:
+        """The rho of Gaussian noise that the amount buys, to find shares by: half of mu^2, unless noise is small."""
+        return self.amount / 2 if self.currency == "mu2" else self.amount
+
+    def part(self, share: Fraction) -> Budget:
+        """A part of it, of what is added up."""
+        return self if share == 1 else Budget.from_dict({self.currency: self.amount * share})
+
+    def counted_in(self, currency: str) -> Budget:
+        """The same epsilon and delta by the rule of an account that adds up this; other budgets as they are."""
+        if self.delta is None or currency == "epsilon":
+            return self
+        return Budget(epsilon=self.epsilon, delta=self.delta, rule=currency)
+
+    def price_in(self, currency: str) -> Fraction:
+        """What it costs an account that adds up this; raises where no such amount stands for the budget.
+
+        Epsilon-DP is epsilon^2 / 2 in rho (mu-GDP is mu^2 / 2), and nearly pi / 2 epsilon^2 in mu^2.
+        """
+        if currency == self.currency:
+            return self.amount
+        if currency == "rho":
+            return self.amount**2 / 2 if self.pure else self.amount / 2
+        if currency == "mu2" and self.pure:
+            return ratio_cost(2 * self.amount)
+        if currency == "epsilon":
+            raise BudgetError(f"counts pure epsilon and cannot pay {self}; give epsilon alone")
+        raise BudgetError(f"counts mu^2, of which rho says nothing, and cannot pay {self}; give epsilon and delta")
 
     def to_dict(self) -> dict[str, str]:
-        """The budget as JSON, its numbers as exact text."""
-        numbers = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
-        return {field: decimal_text(number) for field, number in numbers.items() if number is not None}
+        """The budget as JSON, its numbers as exact text; without its rule epsilon and delta are counted in rho."""
+        numbers = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu2": self.mu2}
+        texts = {field: decimal_text(number) for field, number in numbers.items() if number is not None}
+        return {**texts, "rule": "mu2"} if self.rule == "mu2" else texts
 
     @classmethod
     def from_dict(cls, given: object) -> Budget:
@@ -209,13 +280,16 @@ class Budget:
         if not isinstance(given, Mapping):
             raise BudgetError(f"budget must be an object, got {type(given).__name__}")
         for key in given:
-            if key not in ("epsilon", "delta", "rho"):
-                raise BudgetError(f"budget: unknown field {key!r}{did_you_mean(str(key), ['epsilon', 'delta', 'rho'])}")
-        return cls(**given)
+            if key not in _BUDGET_FIELDS:
+                raise BudgetError(f"budget: unknown field {key!r}{did_you_mean(str(key), _BUDGET_FIELDS)}")
+        fields: dict[str, Any] = dict(given)
+        if "delta" in fields:
+            fields.setdefault("rule", "rho")
+        return cls(**fields)
 
     def __str__(self) -> str:
-        signs = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
-        return ", ".join(f"{signs[field]} = {text}" for field, text in self.to_dict().items())
+        signs = {**SIGNS, "delta": "δ"}
+        return ", ".join(f"{signs[field]} = {text}" for field, text in self.to_dict().items() if field != "rule")
 
 
 def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
@@ -266,16 +340,14 @@ def _best_order(log_rho: float, log_inverse: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A rho whose zCDP guarantee implies (epsilon, delta), the largest in steps of 2^-40 of epsilon."""
+def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction | None:
+    """The largest rho whose zCDP implies (epsilon, delta), in steps of epsilon / 2^40; None if that is too small."""
     low, high = 0, _RHO_STEPS
     while high - low > 1:
         middle = (low + high) // 2
         implied = zcdp_epsilon(epsilon * Fraction(middle, _RHO_STEPS), delta)
         low, high = (middle, high) if Fraction(implied) <= epsilon else (low, middle)
-    if low == 0:
-        raise BudgetError(f"epsilon and delta are too small to be spent, got {Budget(epsilon=epsilon, delta=delta)}")
-    return epsilon * Fraction(low, _RHO_STEPS)
+    return epsilon * Fraction(low, _RHO_STEPS) if low else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,22 +433,44 @@ class Noise:
             return sensitivity.l1 / scale
         return sensitivity.l2_squared / (2 * scale**2)
 
-    @classmethod
-    def affordable(cls, sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:
-        """The least noise whose cost does not exceed the amount (epsilon when pure, otherwise rho)."""
-        if pure:
-            return cls(NoiseKind.LAPLACE, float_above(sensitivity.l1 / amount))
-        return cls(NoiseKind.GAUSSIAN, _root_above(sensitivity.l2_squared / (2 * amount)))
+    def unit_cost(self, currency: Currency) -> Fraction:
+        """What an answer costs that moves by one in one number; epsilon grows with its L1, rho and mu^2 with a square.
 
-    @classmethod
-    def affordable_choice(cls, sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:
-        """The least noise on the scores of a choice that does not cost more than the amount.
-
-        epsilon = 2 Delta / scale, and rho = epsilon^2 / 8 = Delta^2 / (2 scale^2).
+        That is the square of its L2 for Gaussian noise, of its L1 for Laplace noise and choices, whose rho is
+        epsilon^2 / 2 and epsilon^2 / 8: the loss of a choice ranges over epsilon, not 2 epsilon.
         """
-        if pure:
+        check_currency(currency)
+        if currency == "mu2" and self.kind is NoiseKind.GAUSSIAN:
+            return gaussian_cost(self.scale)
+        scale = Fraction(self.scale)
+        if currency == "epsilon":
+            return (2 if self.kind is NoiseKind.GUMBEL else 1) / scale
+        return 1 / (2 * scale**2) if currency == "rho" else ratio_cost(2 / scale)
+
+    @classmethod
+    def affordable(cls, sensitivity: Sensitivity, amount: Fraction, *, currency: Currency) -> Noise:
+        """The least noise whose cost does not exceed the amount: Laplace noise for epsilon, otherwise Gaussian."""
+        check_currency(currency)
+        if currency == "epsilon":
+            return cls(NoiseKind.LAPLACE, float_above(sensitivity.l1 / amount))
+        if currency == "rho":
+            return cls(NoiseKind.GAUSSIAN, _root_above(sensitivity.l2_squared / (2 * amount)))
+        each = amount / sensitivity.l2_squared
+        scale = _root_above(gaussian_scale_squared(each))
+        while scale < 2**52 and gaussian_cost(scale) > each:  # it is rounded up; once or twice
+            scale = math.nextafter(scale, math.inf)
+        return cls(NoiseKind.GAUSSIAN, scale)
+
+    @classmethod
+    def affordable_choice(cls, sensitivity: Sensitivity, amount: Fraction, *, currency: Currency) -> Noise:
+        """The least noise on the scores of a choice that costs no more; its epsilon is 2 Delta / scale."""
+        check_currency(currency)
+        if currency == "epsilon":
             return cls(NoiseKind.GUMBEL, float_above(2 * sensitivity.l1 / amount))
-        return cls(NoiseKind.GUMBEL, _root_above(sensitivity.l1**2 / (2 * amount)))
+        squared = sensitivity.l1**2 / amount
+        return cls(
+            NoiseKind.GUMBEL, _root_above(squared / 2 if currency == "rho" else squared * ratio_cost(Fraction(2)))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The noise as JSON; the scale is written so that it reads back as the same double."""

@@ -261,7 +261,7 @@ def test_rho_and_delta_and_replace(folder: Path) -> None:
         *("--epsilon", "1", "--delta", "1e-6", "--neighbours", "replace"),
         *("-o", folder / "delta.parquet", "--new-ledger", folder / "new.ledger"),
     )
-    assert json.loads(ran.out)["statement"]["budget"] == {"epsilon": "1", "delta": "1e-06"}
+    assert json.loads(ran.out)["statement"]["budget"] == {"epsilon": "1", "delta": "1e-06", "rule": "mu2"}
     assert json.loads(ran.out)["statement"]["neighbours"] == "replace"
 
 

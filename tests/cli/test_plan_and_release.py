@@ -30,7 +30,7 @@ REFUSED = (
     "--epsilon 1 --strategy flat",
     "--epsilon 1 --strategy residual",
     "--epsilon 1e-15",
-    "--epsilon 1e-9 --delta 1e-300",
+    "--epsilon 1e-20 --delta 1e-300",
     "--epsilon 1 --rows 9223372036854775808",
     "--epsilon 1 --ledger other.ledger",
     "--epsilon 1.5 --ledger replace.ledger",

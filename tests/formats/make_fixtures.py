@@ -112,7 +112,7 @@ def release_1_described(path: Path) -> None:
 
 def plan_1(path: Path) -> None:
     """One number for 1/100 of the budget, then what the rule chooses for the rest."""
-    ct.strategies.Views(size=3).plan(BINARY, None, ct.Budget(epsilon="1/3", delta="1e-6")).save(path)
+    ct.strategies.Views(size=3).plan(BINARY, None, ct.Budget(epsilon="1/3", delta="1e-6", rule="rho")).save(path)
 
 
 def ledger_1(path: Path) -> None:

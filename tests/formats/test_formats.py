@@ -155,7 +155,7 @@ def test_plan_1() -> None:
     """All tables of one and two of nine attributes, 9 + 36; the first stage is the number of rows for 1/100."""
     plan = Plan.load(HERE / "plan-1.json")
     assert (plan.strategy, plan.neighbours) == ("views", ct.Neighbours.ADD_REMOVE)
-    assert plan.budget == ct.Budget(epsilon="1/3", delta="1e-6")
+    assert plan.budget == ct.Budget(epsilon="1/3", delta="1e-6", rule="rho")
     assert (len(plan.workload.tables), plan.workload.tables[9]) == (45, ("a0", "a1"))
     (request,) = plan.requests
     assert (request.query, request.noise.kind) == (Cells(()), NoiseKind.GAUSSIAN)

@@ -29,6 +29,36 @@ CENTRAL = (
         "privacy/test_measure.py::test_nothing_is_charged_when_the_plan_costs_more_than_it_says",
     ),
     Mutant(
+        "gaussian_curve.py",
+        "_short_above(6 * third / (1 + root))",
+        "_short_above(3 * third)",  # that of normal noise
+        "privacy/test_gaussian_curve.py::test_a_move_by_one_costs_the_widest_step_and_hardly_more",
+    ),
+    Mutant(
+        "gaussian_curve.py",
+        "_short_above(6 * third / (1 + root))",
+        "_short_above(3 * third)",
+        "privacy/test_gaussian_curve.py::test_adaptive_plans_keep_within_the_curve",
+    ),
+    Mutant(
+        "gaussian_curve.py",
+        "_HALF_PI = Fraction(11, 7)",
+        "_HALF_PI = Fraction(3, 2)",
+        "privacy/test_gaussian_curve.py::test_the_price_of_pure_epsilon_and_of_choices_is_above_that_of_their_trade_off",
+    ),
+    Mutant(
+        "gaussian_curve.py",
+        "_series(x.copy_abs(), within)",
+        "_series(abs(x), within)",  # rounds to 28 digits
+        "privacy/test_gaussian_curve.py::test_the_curve_is_rounded_up_and_hardly_so",
+    ),
+    Mutant(
+        "budget.py",
+        "self.amount**2 / 2 if self.pure else self.amount / 2",
+        "self.amount**2 / 2 if self.pure else self.amount / 4",
+        "privacy/test_mu_accounts.py::test_an_account_of_rho_pays_mu_by_its_rho",
+    ),
+    Mutant(
         "privacy/ledger.py",
         "if spent + cost <= cap:",
         "if cost <= cap:",

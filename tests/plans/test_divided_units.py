@@ -52,9 +52,9 @@ def test_no_unit_of_up_to_three_rows_moves_cells_and_contrasts_further_than_is_c
     scales = np.full(len(queries), 7.5) if seed == 0 else rng.uniform(1, 40, len(queries))
     requests = [Request(q, Noise(kind, float(s), PARTS)) for q, s in zip(queries, scales, strict=True)]
     epsilon, rho = brute_force_cost(schema, requests, neighbours)
-    for pure, truth in ((True, epsilon), (False, rho)):
+    for currency, truth in (("epsilon", epsilon), ("rho", rho)):
         if truth is not None:
-            cost = privacy_cost(requests, schema, neighbours, pure=pure)
+            cost = privacy_cost(requests, schema, neighbours, currency=currency)
             assert truth <= cost <= truth * (1 + Fraction(1, 10**9))
             assert cost == truth or seed
 
@@ -67,9 +67,9 @@ def test_linear_queries_too(kind: NoiseKind, neighbours: Neighbours) -> None:
     second = Linear((Term(1, (("a1", (0, 1, 1)),)),))
     requests = [Request(query, Noise(kind, 4.0, PARTS)) for query in (first, second)]
     epsilon, rho = brute_force_cost(schema, requests, neighbours)
-    assert privacy_cost(requests, schema, neighbours, pure=False) >= rho
+    assert privacy_cost(requests, schema, neighbours, currency="rho") >= rho
     if epsilon is not None:
-        assert privacy_cost(requests, schema, neighbours, pure=True) >= epsilon
+        assert privacy_cost(requests, schema, neighbours, currency="epsilon") >= epsilon
 
 
 def test_a_unit_costs_what_one_row_costs() -> None:
@@ -77,7 +77,7 @@ def test_a_unit_costs_what_one_row_costs() -> None:
     queries = [Cells(("a0",)), Contrast(("a0", "a1"))]
     requests = [Request(query, Noise(NoiseKind.LAPLACE, 10.0)) for query in queries]
     costs = [
-        privacy_cost(requests, schema_of(2, 3, unit=unit), Neighbours.ADD_REMOVE, pure=True)
+        privacy_cost(requests, schema_of(2, 3, unit=unit), Neighbours.ADD_REMOVE, currency="epsilon")
         for unit in (None, ONCE, Unit("id", 2))
     ]
     # cells 1, and the contrast: 4/1 (2 x 2 numbers of the larger attribute: |2| + |1| + |1|) in size
@@ -92,6 +92,7 @@ def test_noise_in_parts_is_whole_and_never_cheaper_than_the_charge() -> None:
             moved = Sensitivity(3, 5)
             in_parts = Sensitivity(3 * PARTS, 5 * PARTS**2)
             assert noise.whole.cost(in_parts) <= noise.cost(moved)
+            assert noise.whole.unit_cost("mu2") * PARTS**2 <= noise.unit_cost("mu2")
             continuous = 2 * scale**2 if kind is NoiseKind.LAPLACE else scale**2
             assert noise.variance == pytest.approx(continuous, rel=1e-9)
     with pytest.raises(BudgetError, match="in 720,720 parts must be below"):

@@ -56,9 +56,9 @@ def test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours(sche
     scales = np.full(len(queries), 7.5) if seed == 0 else rng.uniform(1, 40, len(queries))
     requests = requests_of(queries, kind, scales)
     epsilon, rho = brute_force_cost(schema, requests, neighbours)
-    for pure, truth in ((True, epsilon), (False, rho)):
+    for currency, truth in (("epsilon", epsilon), ("rho", rho)):
         if truth is not None:
-            cost = privacy_cost(requests, schema, neighbours, pure=pure)
+            cost = privacy_cost(requests, schema, neighbours, currency=currency)
             assert truth <= cost <= truth * (1 + Fraction(1, 10**9))
             assert cost == truth or seed
 
@@ -68,7 +68,7 @@ def test_linear_queries_are_charged_by_themselves() -> None:
     linear = Linear((Term(1, (("a0", (1, -1)), ("a1", (1, -1)))),))
     requests = requests_of([Contrast(("a0", "a1")), Contrast(("a0",)), linear], NoiseKind.LAPLACE, [2, 2, 2])
     # a0 alone changes: both contrasts move by 2 and so does the linear query
-    assert privacy_cost(requests, schema, Neighbours.REPLACE, pure=True) == 3
+    assert privacy_cost(requests, schema, Neighbours.REPLACE, currency="epsilon") == 3
     assert brute_force_cost(schema, requests, Neighbours.REPLACE)[0] == 3
 
 
@@ -77,7 +77,7 @@ def test_fourier_coefficients_of_all_pairs_of_16_attributes(neighbours, expected
     """|B| = 137; under replacement 144, where the paper takes 2 |B| = 274."""
     schema = schema_of(*[2] * 16)
     requests = requests_of(coefficients(schema, 2), NoiseKind.LAPLACE, [1.0] * 137)
-    assert privacy_cost(requests, schema, neighbours, pure=True) == expected
+    assert privacy_cost(requests, schema, neighbours, currency="epsilon") == expected
 
 
 def test_coefficients_of_many_attributes_use_their_symmetry() -> None:
@@ -85,10 +85,12 @@ def test_coefficients_of_many_attributes_use_their_symmetry() -> None:
     schema = schema_of(*[2] * 40)
     queries = coefficients(schema, 2)
     requests = requests_of(queries, NoiseKind.LAPLACE, [1.0] * len(queries))
-    assert privacy_cost(requests, schema, Neighbours.REPLACE, pure=True) == 2 * (20 + 20 * 20)
+    assert privacy_cost(requests, schema, Neighbours.REPLACE, currency="epsilon") == 2 * (20 + 20 * 20)
     # one attribute that stands out: its pairs with the others are asked with half the noise
     special = [0.5 if query.attributes[:1] == ("a0",) else 1.0 for query in queries]
-    cost = privacy_cost(requests_of(queries, NoiseKind.LAPLACE, special), schema, Neighbours.REPLACE, pure=True)
+    cost = privacy_cost(
+        requests_of(queries, NoiseKind.LAPLACE, special), schema, Neighbours.REPLACE, currency="epsilon"
+    )
     weights = {(s, z): 2 * s * (1 + 39 - z) + 2 * (1 - s) * z for s in (0, 1) for z in range(40)}
     others = {z: z + z * (39 - z) for z in range(40)}
     assert cost == max(2 * (weight + others[z]) for (_, z), weight in weights.items())
@@ -100,7 +102,9 @@ def test_without_symmetry_beyond_24_attributes_the_sum_is_charged() -> None:
     queries = coefficients(schema, 2)[1:]
     scales = rng.uniform(1, 2, len(queries))
     requests = requests_of(queries, NoiseKind.LAPLACE, scales)
-    assert privacy_cost(requests, schema, Neighbours.REPLACE, pure=True) == sum(2 / Fraction(s) for s in scales)
+    assert privacy_cost(requests, schema, Neighbours.REPLACE, currency="epsilon") == sum(
+        2 / Fraction(s) for s in scales
+    )
 
 
 @pytest.mark.parametrize("d", [5, 9, 13])
@@ -115,7 +119,7 @@ def test_weighted_coefficients_against_a_plain_loop_over_all_sets(d) -> None:
         [Request(q, Noise(NoiseKind.LAPLACE, float(s))) for q, s in zip(queries, scales, strict=True)],
         schema,
         Neighbours.REPLACE,
-        pure=True,
+        currency="epsilon",
     )
     assert float(cost) == pytest.approx(truth, rel=1e-9)
 
@@ -142,7 +146,7 @@ def test_under_replacement_requests_spend_the_whole_budget_and_no_more(schema, b
 def test_what_cannot_move_needs_no_share() -> None:
     schema = schema_of(2, 2)
     (alone,) = requests_with_shares([Cells(())], [1.0], schema, Budget(epsilon=1), Neighbours.REPLACE)
-    assert privacy_cost([alone], schema, Neighbours.REPLACE, pure=True) == 0
+    assert privacy_cost([alone], schema, Neighbours.REPLACE, currency="epsilon") == 0
     assert alone.noise.variance < 1e-20
     both = requests_with_shares([Cells(()), Cells(("a0",))], [1.0, 1.0], schema, Budget(epsilon=1), Neighbours.REPLACE)
     assert both[1].noise.scale == 2.0
@@ -153,6 +157,6 @@ def test_thousands_of_requests_are_costed_in_a_moment() -> None:
     queries = coefficients(schema, 3)
     requests = requests_of(queries, NoiseKind.LAPLACE, [3.0] * len(queries))
     began = time.process_time()
-    privacy_cost(requests, schema, Neighbours.REPLACE, pure=True)
+    privacy_cost(requests, schema, Neighbours.REPLACE, currency="epsilon")
     assert len(queries) == 4526
     assert time.process_time() - began < 2

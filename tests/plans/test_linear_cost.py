@@ -43,9 +43,9 @@ def test_the_cost_is_the_largest_over_all_neighbours(schema, kind, neighbours, s
     scales = np.full(6, 7.5) if seed == 0 else rng.uniform(1, 40, 6)
     requests = [Request(random_query(schema, rng), Noise(kind, float(scale))) for scale in scales]
     epsilon, rho = brute_force_cost(schema, requests, neighbours)
-    for pure, truth in ((True, epsilon), (False, rho)):
+    for currency, truth in (("epsilon", epsilon), ("rho", rho)):
         if truth is not None:
-            assert privacy_cost(requests, schema, neighbours, pure=pure) == truth
+            assert privacy_cost(requests, schema, neighbours, currency=currency) == truth
 
 
 def test_disjoint_counts_cost_as_much_as_one() -> None:
@@ -53,8 +53,8 @@ def test_disjoint_counts_cost_as_much_as_one() -> None:
     schema = schema_of(5, 4)
     noise = Noise(NoiseKind.LAPLACE, 10)
     asked = [(Linear((Term(1, (("a0", tuple(int(i == v) for v in range(5))),)),)), noise) for i in range(5)]
-    assert linear_cost(asked, schema, Neighbours.ADD_REMOVE, pure=True) == Fraction(1, 10)
-    assert linear_cost(asked, schema, Neighbours.REPLACE, pure=True) == Fraction(2, 10)
+    assert linear_cost(asked, schema, Neighbours.ADD_REMOVE, currency="epsilon") == Fraction(1, 10)
+    assert linear_cost(asked, schema, Neighbours.REPLACE, currency="epsilon") == Fraction(2, 10)
 
 
 def test_a_batch_is_drawn_with_the_noise_that_it_needs_together() -> None:
@@ -64,9 +64,9 @@ def test_a_batch_is_drawn_with_the_noise_that_it_needs_together() -> None:
     budget = Budget(epsilon=1)
     requests = requests_with_shares(queries, [1.0] * 5, schema, budget, Neighbours.ADD_REMOVE)
     assert [round(r.noise.scale, 6) for r in requests] == [1.0] * 5
-    assert privacy_cost(requests, schema, Neighbours.ADD_REMOVE, pure=True) <= 1
+    assert privacy_cost(requests, schema, Neighbours.ADD_REMOVE, currency="epsilon") <= 1
     mixed = [*requests, Request(Cells(()), Noise(NoiseKind.LAPLACE, 2))]
-    assert float(privacy_cost(mixed, schema, Neighbours.ADD_REMOVE, pure=True)) == pytest.approx(1.5, abs=1e-6)
+    assert float(privacy_cost(mixed, schema, Neighbours.ADD_REMOVE, currency="epsilon")) == pytest.approx(1.5, abs=1e-6)
 
 
 def test_values_that_no_query_tells_apart_are_looked_at_once() -> None:
@@ -82,10 +82,10 @@ def test_values_that_no_query_tells_apart_are_looked_at_once() -> None:
         for i in range(8)
     ]
     for neighbours in Neighbours:
-        assert linear_cost(asked, schema, neighbours, pure=True) == Fraction(8, 4)
+        assert linear_cost(asked, schema, neighbours, currency="epsilon") == Fraction(8, 4)
     # the first and the last count may hold together, and one of each two between them, which differ in a2, a4 or a6
-    assert linear_cost(apart, schema, Neighbours.ADD_REMOVE, pure=True) == Fraction(5, 4)
-    assert linear_cost([], schema, Neighbours.REPLACE, pure=False) == 0
+    assert linear_cost(apart, schema, Neighbours.ADD_REMOVE, currency="epsilon") == Fraction(5, 4)
+    assert linear_cost([], schema, Neighbours.REPLACE, currency="rho") == 0
 
 
 def test_too_many_values_are_taken_in_groups_that_never_cost_too_little() -> None:
@@ -97,4 +97,4 @@ def test_too_many_values_are_taken_in_groups_that_never_cost_too_little() -> Non
         for i in range(8)
     ]
     for neighbours in Neighbours:
-        assert linear_cost(asked, schema, neighbours, pure=True) == Fraction(8 * 49 * 49, 4)
+        assert linear_cost(asked, schema, neighbours, currency="epsilon") == Fraction(8 * 49 * 49, 4)

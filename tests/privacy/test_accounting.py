@@ -10,6 +10,7 @@ import pytest
 
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError, MissingExtraError
+from crosstally.gaussian_curve import gaussian_cost
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import Request
 from crosstally.privacy.accounting import implied, tight_epsilon
@@ -56,7 +57,7 @@ def dense_grid_delta(rho: float, epsilon: float) -> float:
 )
 def test_epsilon_and_delta_buy_the_rho_that_a_dense_grid_finds(epsilon: str, delta: str, rho: float) -> None:
     """The literals are the largest rho for which the best order of the grid gives no more than delta."""
-    amount = float(Budget(epsilon=epsilon, delta=delta).amount)
+    amount = float(Budget(epsilon=epsilon, delta=delta, rule="rho").amount)
     assert amount == pytest.approx(rho, rel=1e-7)
     assert dense_grid_delta(amount, float(epsilon)) == pytest.approx(float(delta), rel=1e-6)
     assert dense_grid_delta(amount * (1 + 1e-6), float(epsilon)) > float(delta)
@@ -150,11 +151,11 @@ def test_tight_is_never_above_the_plain_conversion() -> None:
 def test_where_no_worst_case_is_known_the_plain_conversion_stands() -> None:
     units = Schema(SCHEMA.attributes, Unit("id", 3))
     gaussian = plan_of((Cells(("a",)), Noise(GAUSSIAN, 8.0)), schema=units)
-    assert tight_epsilon(gaussian, 1e-6) == implied(Budget(rho="0.0703125"), 1e-6)
+    assert tight_epsilon(gaussian, 1e-6) == implied(Budget(mu2=9 * gaussian_cost(8.0)), 1e-6)
     contrast = plan_of((Contrast(("a",)), Noise(GAUSSIAN, 8.0)), neighbours=Neighbours.REPLACE)
-    assert tight_epsilon(contrast, 1e-6) == implied(Budget(rho="0.03125"), 1e-6)
+    assert tight_epsilon(contrast, 1e-6) == implied(Budget(mu2=4 * gaussian_cost(8.0)), 1e-6)
     wide = plan_of((Cells(("a",)), Noise(GAUSSIAN, 2.0**20)))
-    assert tight_epsilon(wide, 1e-6) == implied(Budget(rho=2.0**-41), 1e-6)
+    assert tight_epsilon(wide, 1e-6) == implied(Budget(mu2=gaussian_cost(2.0**20)), 1e-6)
     laplace = plan_of(*((Cells((name,)), Noise(LAPLACE, 60.0)) for name in NAMES), schema=units)
     found = tight_epsilon(laplace, 1e-6)  # ten mechanisms of epsilon 0.05: as ten shifts of one at scale 20
     assert laplace_delta(20.0, 10, found) <= 1e-6

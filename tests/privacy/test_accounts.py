@@ -89,7 +89,7 @@ def test_a_finer_unit_is_refused_or_charged_as_often_as_one_person_has_it(
         run(people(VISITS), plan, ledger=ledger)
     ledger.admit(VISITS, at_most=3)
     run(people(VISITS), plan, ledger=ledger)
-    assert ledger.spent == (cost or 9 * plan.budget.amount)
+    assert ledger.spent == (cost or 9 * plan.budget.amount / 2)  # mu-GDP is mu^2 / 2 in rho
     ledger.verify()
 
 
@@ -100,7 +100,7 @@ def test_an_add_remove_release_enters_a_replace_account_at_twice_its_epsilon() -
     rho = account(neighbours="replace", rho=1)
     plan = plan_of(LAST_YEAR, "0.1", delta="1e-6")
     run(people(LAST_YEAR), plan, ledger=rho)
-    assert rho.spent == 4 * plan.budget.amount
+    assert rho.spent == 4 * plan.budget.amount / 2
     with pytest.raises(LedgerError, match="protects add-remove neighbours, the plan replace ones"):
         run(people(LAST_YEAR), plan_of(LAST_YEAR, neighbours="replace"), ledger=account())
 

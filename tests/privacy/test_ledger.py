@@ -73,12 +73,16 @@ def test_an_epsilon_ledger_pays_nothing_else() -> None:
 
 
 def test_epsilon_and_delta_fit_their_own_cap_once() -> None:
-    budget = Budget(epsilon=1, delta="1e-6")
-    ledger = Ledger.in_memory(schema=SCHEMA, budget=budget)
-    ledger.charge(plan_of(budget), "all")
-    assert ledger.remaining == 0
-    with pytest.raises(OverspendError, match=r"the cap of ρ = 0\.02\d+ \(ε = 1, δ = 1e-06\) would be exceeded"):
-        ledger.charge(plan_of(Budget(rho="1e-9")), "more")
+    for rule, cap, little in (
+        ("rho", r"ρ = 0\.02\d+", Budget(rho="1e-9")),
+        ("mu2", r"μ² = 0\.05\d+", Budget(mu2="1e-9")),
+    ):
+        budget = Budget(epsilon=1, delta="1e-6", rule=rule)
+        ledger = Ledger.in_memory(schema=SCHEMA, budget=budget)
+        ledger.charge(plan_of(budget), "all")
+        assert ledger.remaining == 0
+        with pytest.raises(OverspendError, match=rf"the cap of {cap} \(ε = 1, δ = 1e-06\) would be exceeded"):
+            ledger.charge(plan_of(little), "more")
 
 
 # Entries and keys
@@ -109,7 +113,7 @@ def test_a_ledger_remembers_what_it_is_about(tmp_path: Path) -> None:
     found = Ledger.open(str(tmp_path / "x"))
     assert (found.schema, found.budget, found.neighbours, found.id) == (SCHEMA, budget, Neighbours.REPLACE, made.id)
     assert found.path == tmp_path / "x"
-    assert repr(found) == f"Ledger({tmp_path / 'x'}, ε = 3, δ = 1e-09, spent ρ = 0)"
+    assert repr(found) == f"Ledger({tmp_path / 'x'}, ε = 3, δ = 1e-09, spent μ² = 0)"
     assert "in memory" in repr(Ledger.in_memory(schema=SCHEMA, budget=budget))
 
 

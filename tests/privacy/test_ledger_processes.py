@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, Noise
+from crosstally.budget import Budget, Currency, Neighbours, Noise
 from crosstally.errors import ChargeLostError, OverspendError
 from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
@@ -41,9 +41,9 @@ PROCESSES = get_context("forkserver")
 PROCESSES.set_forkserver_preload(["crosstally.privacy.measure", "opendp.prelude"])
 
 
-def plan_of(epsilon: str) -> Plan:
-    query, budget = Cells(("sex", "age")), Budget(epsilon=epsilon)
-    noise = Noise.affordable(query.sensitivity(SCHEMA, Neighbours.ADD_REMOVE), budget.amount, pure=True)
+def plan_of(spend: str, currency: Currency = "epsilon") -> Plan:
+    query, budget = Cells(("sex", "age")), Budget.from_dict({currency: spend})
+    noise = Noise.affordable(query.sensitivity(SCHEMA, Neighbours.ADD_REMOVE), budget.amount, currency=currency)
     return Plan(
         SCHEMA,
         (Request(query, noise),),
@@ -59,9 +59,10 @@ def plan_of(epsilon: str) -> Plan:
 
 def spend_many(path: Path, name: int, spends: int, together: Any, accepted: Any) -> None:
     """In a process of its own: spend again and again, and tell how often that was accepted."""
-    plan, mine = plan_of("0.01"), 0
+    mine = 0
     together.wait()
     ledger = Ledger.open(path)
+    plan = plan_of("0.01", ledger.currency)
     for i in range(spends):
         try:
             mine += ledger.charge(plan, f"{name}-{i}")
@@ -71,13 +72,17 @@ def spend_many(path: Path, name: int, spends: int, together: Any, accepted: Any)
 
 
 @pytest.mark.parametrize(
-    ("processes", "spends", "cap", "fits"),
-    [(8, 8, "0.405", 40), pytest.param(64, 32, "10.005", 1000, marks=pytest.mark.verify)],
+    ("processes", "spends", "currency", "cap", "fits"),
+    [
+        (8, 8, "epsilon", "0.405", 40),
+        (8, 8, "mu2", "0.405", 40),
+        pytest.param(64, 32, "epsilon", "10.005", 1000, marks=pytest.mark.verify),
+    ],
 )
 def test_processes_together_spend_exactly_what_fits(
-    tmp_path: Path, processes: int, spends: int, cap: str, fits: int
+    tmp_path: Path, *, processes: int, spends: int, currency: Currency, cap: str, fits: int
 ) -> None:
-    ledger = Ledger.create(tmp_path / "people.ledger", schema=SCHEMA, budget=Budget(epsilon=cap))
+    ledger = Ledger.create(tmp_path / "people.ledger", schema=SCHEMA, budget=Budget.from_dict({currency: cap}))
     together, accepted = PROCESSES.Barrier(processes), PROCESSES.SimpleQueue()
     workers = [
         PROCESSES.Process(target=spend_many, args=(ledger.path, name, spends, together, accepted))

@@ -43,7 +43,7 @@ def plan_of(*queries: Query, budget: Budget | None = None, schema: Schema = SCHE
     return Plan(
         schema,
         tuple(
-            Request(query, Noise.affordable(sensitivity, share, pure=budget.pure))
+            Request(query, Noise.affordable(sensitivity, share, currency=budget.currency))
             for query, sensitivity in zip(queries, sensitivities, strict=True)
         ),
         strategy="test",
@@ -99,7 +99,9 @@ def test_noise_has_the_scale_that_the_measurement_claims(budget: Budget) -> None
     (measured,) = measure(tables_of(plan, np.zeros((100, 100))), plan, ledger=ledger_of(budget, schema))
     assert measured.noise is not None
     kind, scale = measured.noise.kind.value, measured.noise.scale
-    expected = 1 / 0.5 if budget.pure else 1 / np.sqrt(2 * float(budget.amount))
+    amount = float(budget.amount)
+    by_rule = {"epsilon": 1 / amount, "rho": 1 / np.sqrt(2 * amount), "mu2": 1 / np.sqrt(amount * (1 - amount / 12))}
+    expected = by_rule[budget.currency]
     assert scale == pytest.approx(expected, rel=1e-12)
     sample = measured.values.ravel().tolist()
     assert [noise_p_value(sample, kind, scale * claimed) > 1e-6 for claimed in (1, 0.7, 1.3)] == [True, False, False]

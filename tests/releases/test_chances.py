@@ -53,7 +53,7 @@ def test_the_worst_mechanism_of_epsilon_and_delta_is_guessed_as_often_as_said(ep
     one = np.array([delta, (1 - delta) * told, (1 - delta) * (1 - told), 0])
     other = one[::-1]
     best = right_at_best(one, other)
-    inside, says = said(Budget(epsilon=epsilon, delta=delta))
+    inside, says = said(Budget(epsilon=epsilon, delta=delta, rule="rho"))
     assert best <= inside <= best + 0.01
     twice = min(1.0, delta * (1 + math.exp(epsilon)))
     assert says >= 1 - (1 - twice) / (1 + math.exp(2 * epsilon)) - 1e-12
@@ -67,6 +67,16 @@ def test_discrete_gaussian_noise_is_not_guessed_more_often_than_rho_allows(scale
     for stated, apart in ((inside, 1), (says, 2)):
         best = right_at_best(gaussian(scale, 0), gaussian(scale, apart))
         assert best <= stated <= best + 0.15
+
+
+@pytest.mark.parametrize(("scale", "above"), [(0.7, 0.08), (1.0, 0.05), (3.0, 0.015), (20.0, 0.015)])
+def test_by_mu2_the_chances_are_nearly_those_of_the_noise(scale: float, above: float) -> None:
+    """One number by the curve of the normal: the best guess between neighbours, and between data twice as far apart."""
+    mu2 = Noise(NoiseKind.GAUSSIAN, scale).unit_cost("mu2")
+    inside, says = said(Budget(mu2=mu2))
+    for stated, apart in ((inside, 1), (says, 2)):
+        best = right_at_best(gaussian(scale, 0), gaussian(scale, apart))
+        assert best <= stated <= best + above
 
 
 def test_an_epsilon_of_a_rho_is_not_what_is_guessed_by() -> None:

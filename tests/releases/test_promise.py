@@ -14,7 +14,7 @@ import pytest
 
 import crosstally as ct
 from cli_runs import ran_well, run
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
+from crosstally.budget import Budget, Currency, Neighbours, Noise, NoiseKind
 from crosstally.errors import ReleaseError
 from crosstally.measurements import Chosen, Measurement
 from crosstally.plans.plan import Plan
@@ -47,8 +47,8 @@ def cost(
     measured = [replace(noisy(schema, query, noise), origin="e") for query in queries]
     for i, origin in enumerate(origins):
         measured[i] = replace(measured[i], origin=origin)
-    pure = noise.kind is NoiseKind.LAPLACE
-    return sum(costs_of_entries(schema, neighbours, measured, choices, pure=pure).values(), Fraction(0))
+    currency: Currency = "epsilon" if noise.kind is NoiseKind.LAPLACE else "rho"
+    return sum(costs_of_entries(schema, neighbours, measured, choices, currency=currency).values(), Fraction(0))
 
 
 SEX, AGE = Cells(("sex",)), Cells(("âge",))
@@ -209,4 +209,4 @@ def test_a_choice_in_a_file_costs_what_its_weight_says(tmp_path: Path) -> None:
 
 def test_measurements_without_noise_cost_nothing_here() -> None:
     made = [Measurement(SEX, np.array([1.0, 2.0]), variance=1.0, noise=None, origin="protocol")]
-    assert not costs_of_entries(people(), REPLACE, made, (), pure=True)
+    assert not costs_of_entries(people(), REPLACE, made, (), currency="epsilon")

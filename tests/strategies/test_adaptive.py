@@ -26,7 +26,7 @@ from crosstally.strategies.adaptive import candidates_of
 from crosstally.strategies.likely import predicted_tables
 from crosstally.strategies.rules import next_stage
 from reference_adaptive import slow_choice, slow_prediction
-from reference_privacy import brute_force_cost
+from reference_privacy import brute_force_spent
 
 SCHEMA = schema_of(2, 3, 2)
 RANDOM = np.random.default_rng(5)
@@ -105,7 +105,7 @@ def test_every_choice_is_the_slow_versions(budget, relation) -> None:
         for request in plan.requests:
             if isinstance(request.query, Choice):
                 following = ledger.plan(stage_key("k", keys(ledger).index(key) + 2))
-                measuring = float(following.own_budget.amount)
+                measuring = float(following.own_budget.nearly_rho)
                 slow = slow_choice(
                     SCHEMA.shape, seen, TRIPLES.tables, amount=measuring, pure=BUDGETS[budget].pure, relation=relation
                 )
@@ -124,7 +124,7 @@ def test_the_cost_of_a_run_by_brute_force_is_the_ledgers(budget, relation) -> No
     ledger = ct.Ledger.in_memory(schema=SCHEMA, budget=BUDGETS[budget], neighbours=relation)
     run(ledger, 2)
     requests = [request for key in keys(ledger) for request in ledger.plan(key).requests]
-    true = brute_force_cost(SCHEMA, requests, relation)[0 if BUDGETS[budget].pure else 1]
+    true = brute_force_spent(BUDGETS[budget], SCHEMA, requests, relation)
     assert ledger.spent == BUDGETS[budget].amount
     assert true <= ledger.spent
     assert true > ledger.spent * Fraction(999_999, 1_000_000) or relation == ct.Neighbours.REPLACE

@@ -21,7 +21,7 @@ from crosstally.strategies import MWEM
 from crosstally.strategies.mwem import multiplicative_weights
 from crosstally.strategies.rules import next_stage
 from reference_mwem import first_weights, next_weights, table_of
-from reference_privacy import brute_force_cost
+from reference_privacy import brute_force_spent
 
 SCHEMA = schema_of(2, 3, 2)
 RANDOM = np.random.default_rng(3)
@@ -103,7 +103,7 @@ def test_the_cost_of_a_run_by_brute_force_is_the_ledgers(budget, relation, rows)
     ledger = ct.Ledger.in_memory(schema=SCHEMA, budget=BUDGETS[budget], neighbours=relation)
     run(ledger, MWEM(rounds=2), rows)
     requests = [request for key in keys(ledger) for request in ledger.plan(key).requests]
-    true = brute_force_cost(SCHEMA, requests, relation)[0 if BUDGETS[budget].pure else 1]
+    true = brute_force_spent(BUDGETS[budget], SCHEMA, requests, relation)
     assert ledger.spent == BUDGETS[budget].amount
     assert true <= ledger.spent
     assert true > ledger.spent * Fraction(999_999, 1_000_000) or relation == ct.Neighbours.REPLACE

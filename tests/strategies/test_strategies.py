@@ -168,12 +168,12 @@ def test_plan_files_that_are_none(tmp_path) -> None:
 def test_gaussian_noise_is_not_paid_with_pure_epsilon() -> None:
     request = Request(Cells(("a0",)), Noise(NoiseKind.GAUSSIAN, 100.0))
     with pytest.raises(BudgetError, match="Gaussian noise cannot be paid with a pure epsilon"):
-        privacy_cost([request], binary(1), ADD, pure=True)
+        privacy_cost([request], binary(1), ADD, currency="epsilon")
 
 
 def test_laplace_in_rho_counts_half_the_square_of_epsilon() -> None:
     request = Request(Cells(("a0",)), Noise(NoiseKind.LAPLACE, 2.0))
-    assert privacy_cost([request] * 3, binary(1), ADD, pure=False) == Fraction(3, 8)
+    assert privacy_cost([request] * 3, binary(1), ADD, currency="rho") == Fraction(3, 8)
 
 
 def test_strategies_by_name() -> None:

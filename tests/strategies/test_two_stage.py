@@ -135,7 +135,7 @@ def test_one_way_tables_have_at_most_twice_the_error_of_the_best_noise_for_them(
     6 x 128 / 8 = 96 (of four tables 192) and a cell 5/6 x 128 + 96 / 36 (192 / 36); ``best`` is the mean of the total
     and the tables.
     """
-    schema, budget = schema_of(*[6] * number), ct.Budget(epsilon=1, delta="1e-9")
+    schema, budget = schema_of(*[6] * number), ct.Budget(epsilon=1, delta="1e-9", rule="rho")
     plan = TwoStage().plan(schema, None, budget, neighbours=Neighbours(relation))
     limit = 2 * math.sqrt(best)
     (rule,) = plan.later
@@ -254,14 +254,14 @@ def test_laplace_noise_is_taken_for_few_tables_and_gaussian_for_many() -> None:
     assert compare(many, Proposal(budget, ways=1)).chosen.budget == budget
     in_rho = compare(few, Proposal(budget, named=ct.Workload([("a0", "a1")])), currency="rho").chosen
     if in_rho.budget.pure:
-        assert in_rho.budget.amount**2 / 2 <= budget.amount
+        assert in_rho.budget.amount**2 / 2 <= budget.counted_in("rho").amount
 
 
 def test_a_release_in_a_ledger_of_rho_never_costs_more_than_its_rho(tmp_path: Path) -> None:
     schema = schema_of(2, 3)
     rows = pa.table({"a0": ["0", "1", "1"], "a1": ["2", "2", "0"]})
     given = {"epsilon": 1, "delta": 1e-9}
-    cap = ct.Budget(rho=ct.Budget(**given).amount)
+    cap = ct.Budget(rho=ct.Budget(**given, rule="rho").amount)
     ct.Ledger.create(tmp_path / "l", schema=schema, budget=cap)
     ct.release(rows, schema, epsilon=1, delta=1e-9, workload=ct.Workload([("a0",)]), ledger=tmp_path / "l")
     spent = ct.Ledger.open(tmp_path / "l").spent

@@ -129,9 +129,9 @@ def one_view_counted(patch: Patch) -> None:
     def whole_budget(asked: Any, given: Any, schema: Any, budget: Any, relation: Any) -> Any:
         return tuple(share([each], [1.0], schema, budget, relation)[0] for each in asked)
 
-    def dearest(groups: Any, schema: Any, relation: Any, *, pure: bool) -> Fraction:
+    def dearest(groups: Any, schema: Any, relation: Any, *, currency: Any) -> Fraction:
         requests = [request for group in groups for request in group.requests(schema)]
-        return max(cost(grouped([each], schema), schema, relation, pure=pure) for each in requests)
+        return max(cost(grouped([each], schema), schema, relation, currency=currency) for each in requests)
 
     patch(base, "requests_with_shares", whole_budget)
     patch(plans, "groups_cost", dearest)
@@ -141,15 +141,17 @@ def lost_root_of_two(patch: Patch) -> None:
     """rho = Delta^2 / (4 s^2) instead of Delta^2 / (2 s^2), wherever noise is bought and charged."""
     buy, cost = Noise.affordable, joint_cost.groups_cost
 
-    def bought(sensitivity: Any, amount: Fraction, *, pure: bool) -> Noise:
-        bought = buy(sensitivity, amount, pure=pure)
+    def bought(sensitivity: Any, amount: Fraction, *, currency: Any) -> Noise:
+        bought = buy(sensitivity, amount, currency=currency)
         return bought if bought.kind is NoiseKind.LAPLACE else Noise(bought.kind, bought.scale / math.sqrt(2))
 
     patch(Noise, "affordable", staticmethod(bought))
     patch(
         plans,
         "groups_cost",
-        lambda *given, pure: cost(*given, pure=pure) / (1 if pure else Fraction(2)) * Fraction("0.999"),
+        lambda *given, currency: (
+            cost(*given, currency=currency) / (1 if currency == "epsilon" else Fraction(2)) * Fraction("0.999")
+        ),
     )
 
 
@@ -160,7 +162,7 @@ def replace_as_add_remove(patch: Patch) -> None:
         patch(
             where,
             "groups_cost",
-            lambda groups, schema, _, *, pure: cost(groups, schema, Neighbours.ADD_REMOVE, pure=pure),
+            lambda groups, schema, _, *, currency: cost(groups, schema, Neighbours.ADD_REMOVE, currency=currency),
         )
 
 

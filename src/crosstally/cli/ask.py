@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import crosstally as ct
 from crosstally.cli.interrupts import before_charge
-from crosstally.cli.options import Epsilon, Json, Quiet, Rho, Rows, argument, flag, option
+from crosstally.cli.options import Epsilon, Json, Mu2, Quiet, Rho, Rows, argument, flag, option
 from crosstally.cli.output.screen import amount, count, data, facts, people, print_json, progress, progress_of_reading
 from crosstally.cli.source_options import ReadingOptions
 from crosstally.errors import BudgetError, QueryError
@@ -59,6 +59,7 @@ def ask(
     ledger: Annotated[Path, option("FILE", "The ledger that records what is spent and keeps the answers.")],
     epsilon: Epsilon = None,
     rho: Rho = None,
+    mu2: Mu2 = None,
     free: Annotated[bool, flag("Spend nothing: estimate the answer from earlier answers.", "--free")] = False,
     error: Annotated[
         float | None, option("COUNT", "Spend nothing: print what an answer with this standard error would cost.")
@@ -77,9 +78,9 @@ def ask(
     quiet: Quiet = False,
 ) -> None:
     """Count the rows that satisfy a condition, or add up a column. You pay once; later questions use the answer too."""
-    ways = sum(option is not None for option in (epsilon, rho, error)) + free
+    ways = sum(option is not None for option in (epsilon, rho, mu2, error)) + free
     if ways != 1:
-        raise BudgetError("say one of --epsilon, --rho, --free and --error")
+        raise BudgetError("say one of --epsilon, --rho, --mu2, --free and --error")
     *sources, question = words
     if len(sources) > 1 or (not sources and not free and error is None):
         raise QueryError(f"a source and one question are needed, the question in quotes; got {len(words)} arguments")
@@ -97,9 +98,8 @@ def ask(
             answer = notebook.estimate(question)
     else:
         with progress_of_reading("counting", sources[0], quiet=quiet or json) as tell:
-            answer = notebook.ask(
-                sources[0], question, epsilon=epsilon, rho=rho, key=key, reading=written.reading(), progress=tell
-            )
+            spend: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "mu2": mu2, "key": key}
+            answer = notebook.ask(sources[0], question, reading=written.reading(), progress=tell, **spend)
     _show(notebook, answer, json=json, quiet=quiet)
 
 

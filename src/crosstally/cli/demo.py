@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import crosstally as ct
-from crosstally.budget import Budget
+from crosstally.budget import Budget, decimal_text
 from crosstally.cli.options import option
 from crosstally.cli.output.rendering import cell_texts
 from crosstally.cli.output.screen import ACCENT, Screen, amount, count, facts, grid, progress, reading
@@ -279,7 +279,7 @@ def _tell_promise(screen: Screen, release: ct.Release, ledger: ct.Ledger) -> Non
         _say(screen, sentence)
     entry = ledger.entries()[-1]
     spent, left = amount(ledger.spent, ledger.currency), amount(ledger.remaining, ledger.currency)
-    cap = ledger.budget.to_dict()[ledger.currency]
+    cap = decimal_text(ledger.budget.amount)
     line = (
         f"entry {entry.number}, {entry.strategy}, {entry.state}: {spent} of {cap} spent, {left} left for these people"
     )

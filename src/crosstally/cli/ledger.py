@@ -83,7 +83,7 @@ def admit(
         option(
             "K",
             "You assert that one person is at most K of its rows or units (1: one row for each). Spends on it cost K "
-            "times their epsilon, or K squared times their rho.",
+            "times their epsilon, or K squared times their rho or mu^2.",
             min=1,
         ),
     ] = None,

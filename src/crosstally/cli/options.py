@@ -55,6 +55,15 @@ Delta = Annotated[
 Rho = Annotated[
     str | None, budget_option("NUMBER", "ρ, instead of --epsilon: use Gaussian noise and zero-concentrated privacy.")
 ]
+Mu2 = Annotated[str | None, budget_option("NUMBER", "μ², in a ledger of epsilon and delta: Gaussian noise.", "--mu2")]
+Rule = Annotated[
+    str | None,
+    budget_option(
+        "mu2|rho",
+        "What epsilon and delta are counted by, fixed in a ledger: mu2 (the default) for the least Gaussian "
+        "noise, rho where Laplace noise or many choices are to be paid too.",
+    ),
+]
 Relation = Annotated[
     Neighbours | None,
     budget_option(
@@ -126,12 +135,13 @@ class BudgetOptions:
     epsilon: Epsilon = None
     delta: Delta = None
     rho: Rho = None
+    rule: Rule = None
 
     def budget(self) -> Budget:
         """The budget that the options state, with the exact decimals that were typed."""
         if self.epsilon is None and self.rho is None:
             raise BudgetError("say how much privacy may be spent: --epsilon, --rho, or --epsilon and --delta")
-        return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+        return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho, rule=self.rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def _checked_cost(release: ct.Release, ledger: ct.Ledger, entries: dict[str, Ent
         release.statement.neighbours,
         release.bought,
         release.choices,
-        pure=ledger.currency == "epsilon",
+        currency=ledger.currency,
     )
     for origin, entry in entries.items():
         if multiple * costs[origin] > entry.cost:

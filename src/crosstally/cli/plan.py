@@ -166,7 +166,7 @@ def _least_budget(
     if spend.epsilon is not None or spend.rho is not None:
         raise BudgetError("--target-error finds epsilon: leave out --epsilon and --rho")
     # epsilon is searched for: this one only gives the kind of budget
-    proposal = wanted.proposal(schema, Budget(epsilon=1, delta=spend.delta), neighbours, rows)
+    proposal = wanted.proposal(schema, Budget(epsilon=1, delta=spend.delta, rule=spend.rule), neighbours, rows)
     with progress("looking for the least epsilon"):
         return solve_epsilon(schema, proposal, target, strategies=wanted.strategies())
 

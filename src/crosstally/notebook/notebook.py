@@ -29,6 +29,7 @@ from crosstally.notebook.history.better import BetterOfBoth
 from crosstally.notebook.history.correlated import Correlated
 from crosstally.notebook.history.synthetic_rows import SWEEPS, Synthetic, synthesize
 from crosstally.notebook.results import Answer, Improvement, Price, TableImprovement
+from crosstally.plans.joint_cost import single_cost
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.ledger_records import ASKED
@@ -95,6 +96,7 @@ class Notebook:
         *,
         epsilon: Amount | None = None,
         rho: Amount | None = None,
+        mu2: Amount | None = None,
         key: str | None = None,
         reading: Reading | None = None,
         progress: Callable[[int], None] | None = None,
@@ -110,13 +112,13 @@ class Notebook:
             question: A text, ``ct.count(...)`` or ``ct.total(...)``.
             epsilon: What it may cost, when the ledger counts epsilon; Laplace noise.
             rho: What it may cost, when the ledger counts rho; Gaussian noise.
+            mu2: What it may cost, when the ledger counts mu^2, as one with epsilon and delta does; Gaussian noise.
             key: A name for this spend. Asking again with the same key and question gives the same answer for free.
             reading: How the source is written, as for a release. Numbers have a decimal point by default.
             progress: Called with the number of bytes read so far of all files; never for a table in memory.
         """
-        return self.ask_all(source, [question], epsilon=epsilon, rho=rho, key=key, reading=reading, progress=progress)[
-            0
-        ]
+        spend: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "mu2": mu2, "key": key}
+        return self.ask_all(source, [question], reading=reading, progress=progress, **spend)[0]
 
     def ask_all(
         self,
@@ -125,6 +127,7 @@ class Notebook:
         *,
         epsilon: Amount | None = None,
         rho: Amount | None = None,
+        mu2: Amount | None = None,
         key: str | None = None,
         reading: Reading | None = None,
         progress: Callable[[int], None] | None = None,
@@ -136,7 +139,7 @@ class Notebook:
         widest = max(len(query.attributes) for query in queries)
         if widest > MOST_ASKED_TOGETHER:  # refused before anything is spent
             raise QueryError(f"a question must be over at most {MOST_ASKED_TOGETHER} attributes, got {widest}")
-        budget = Budget(epsilon=epsilon, rho=rho)
+        budget = Budget(epsilon=epsilon, rho=rho, mu2=mu2)
         plan = _plan(queries, self.schema, self.ledger, budget)
         key = f"ask-{uuid.uuid4().hex[:12]}" if key is None else key
         try:
@@ -396,7 +399,7 @@ def _counted(schema: Schema) -> Schema:
 
 def _plan(queries: Sequence[Linear], schema: Schema, ledger: Ledger, budget: Budget) -> Plan:
     """The plan of a batch of questions: the noise is for rows that may be left out, hence never too little."""
-    if budget.pure != (ledger.currency == "epsilon"):
+    if budget.currency != ledger.currency:
         raise BudgetError(f"this ledger counts {ledger.currency}: give {ledger.currency}")
     requests = requests_with_shares(queries, [1.0] * len(queries), _counted(schema), budget, ledger.neighbours)
     return Plan(
@@ -442,12 +445,11 @@ def _measured(
 
 def _budget_for(query: Linear, schema: Schema, ledger: Ledger, variance: float) -> Budget:
     """The least budget whose noise has at most this variance, to a part in a thousand."""
-    pure = ledger.currency == "epsilon"
-    kind = NoiseKind.LAPLACE if pure else NoiseKind.GAUSSIAN
+    kind = NoiseKind.LAPLACE if ledger.currency == "epsilon" else NoiseKind.GAUSSIAN
     low, high = 2.0**-5, 2.0**45 / schema.parts
     while high / low > 1 + 1e-4:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if Noise(kind, middle, schema.parts).variance <= variance else (low, middle)
-    cost = Noise(kind, low).cost(query.sensitivity(_counted(schema), ledger.neighbours))
+    cost = single_cost(query, Noise(kind, low), _counted(schema), ledger.neighbours, currency=ledger.currency)
     rounded = Fraction(f"{float(cost) * (1 + 1e-4):.4g}") or Fraction(1, 10**9)
-    return Budget(epsilon=rounded) if pure else Budget(rho=rounded)
+    return Budget.from_dict({ledger.currency: rounded})

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Neighbours, Noise, NoiseKind
+from crosstally.budget import Currency, Neighbours, Noise, NoiseKind
 from crosstally.errors import BudgetError
 from crosstally.plans.request import Request, RequestGroup, grouped
 from crosstally.query.contrast_moves import Moves
@@ -51,11 +51,15 @@ Asked = tuple[Linear, Noise]
 Values = Mapping[str, NDArray[np.intp]]
 
 
-def linear_cost(asked: Sequence[Asked], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """The joint cost of the answers to linear queries: epsilon when pure, otherwise rho. Never too low."""
+def linear_cost(
+    asked: Sequence[Asked], schema: Schema, neighbours: Neighbours | str, *, currency: Currency
+) -> Fraction:
+    """The joint cost of the answers to linear queries. Never too low."""
     values = _values_told_apart(asked)
     groups = _linear_groups(asked, values)
-    return sum((_linear_group_cost(group, schema, values, neighbours, pure=pure) for group in groups), Fraction(0))
+    return sum(
+        (_linear_group_cost(group, schema, values, neighbours, currency=currency) for group in groups), Fraction(0)
+    )
 
 
 def _values_told_apart(asked: Sequence[Asked]) -> Values:
@@ -91,21 +95,21 @@ def _linear_groups(asked: Sequence[Asked], values: Values) -> Iterator[list[Aske
 
 
 def _linear_group_cost(
-    asked: Sequence[Asked], schema: Schema, values: Values, neighbours: Neighbours | str, *, pure: bool
+    asked: Sequence[Asked], schema: Schema, values: Values, neighbours: Neighbours | str, *, currency: Currency
 ) -> Fraction:
     """The worst that a unit of m rows can do is m equal rows: the cost is convex in them."""
     names = sorted({name for query, _ in asked for name in query.attributes})
-    power = 1 if pure else 2
-    rows = Fraction(schema.max_rows if pure else schema.max_rows**2)
+    power = 1 if currency == "epsilon" else 2
+    rows = Fraction(schema.max_rows if currency == "epsilon" else schema.max_rows**2)
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE:
-        return _largest(*_sums(asked, names, schema, values, power=power), pure=pure) * rows
-    weights = [_weight(noise, pure) for _, noise in asked]
+        return _largest(*_sums(asked, names, schema, values, power=power), currency=currency) * rows
+    weights = [noise.unit_cost(currency) for _, noise in asked]
     single = (Fraction(query.sensitivity(schema, neighbours).l1) for query, _ in asked)
     alone = sum((weight * moved**power for weight, moved in zip(weights, single, strict=True)), Fraction(0))
     columns = _columns(asked, names, schema, values)
     if columns is None:
         return alone
-    return min(alone, _largest_pair(columns, weights, pure=pure) * rows)
+    return min(alone, _largest_pair(columns, weights, currency=currency) * rows)
 
 
 def _chosen(query: Linear, schema: Schema, values: Values) -> NDArray[np.int64]:
@@ -143,12 +147,12 @@ def _sums(
     return noises, sums.reshape(len(noises), -1)
 
 
-def _largest(noises: Sequence[Noise], sums: NDArray[np.float64], *, pure: bool) -> Fraction:
+def _largest(noises: Sequence[Noise], sums: NDArray[np.float64], *, currency: Currency) -> Fraction:
     """The largest weighted sum, exactly: sums are whole numbers, and near ties are settled with fractions.
 
     Whole numbers beyond 2^53 are rounded up to the next double first.
     """
-    weights = [_weight(noise, pure) for noise in noises]
+    weights = [noise.unit_cost(currency) for noise in noises]
     rough = np.array([float(weight) for weight in weights]) @ sums
     near = _distinct_columns(sums[:, rough >= rough.max() * (1 - 1e-9)])
     if near.max(initial=0) >= 2.0**53:
@@ -178,10 +182,10 @@ def _columns(asked: Sequence[Asked], names: Sequence[str], schema: Schema, value
     return distinct if len(distinct) <= _MAX_PAIRED else None
 
 
-def _largest_pair(columns: NDArray[np.int64], weights: Sequence[Fraction], *, pure: bool) -> Fraction:
+def _largest_pair(columns: NDArray[np.int64], weights: Sequence[Fraction], *, currency: Currency) -> Fraction:
     """The largest weighted distance between two of the rows: near ties settled with fractions, very many rounded up."""
     rough = np.array([float(weight) for weight in weights])
-    power = 1 if pure else 2
+    power = 1 if currency == "epsilon" else 2
     near: list[tuple[float, int, int]] = []
     most = 0.0
     for i, column in enumerate(columns):
@@ -221,58 +225,58 @@ _MAX_LOOKUPS = 50_000_000
 _LARGEST = 2**61
 
 
-def single_cost(query: Query, noise: Noise, schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """The cost of one answer by itself: epsilon when pure, otherwise rho.
-
-    In rho, Laplace noise costs epsilon^2 / 2 and a choice epsilon^2 / 8: its loss ranges over epsilon, not 2 epsilon.
-    """
-    cost = noise.cost(query.sensitivity(schema, neighbours))
-    if pure or noise.kind is NoiseKind.GAUSSIAN:
-        return cost
-    return cost**2 / (8 if noise.kind is NoiseKind.GUMBEL else 2)
+def single_cost(
+    query: Query, noise: Noise, schema: Schema, neighbours: Neighbours | str, *, currency: Currency
+) -> Fraction:
+    """The cost of one answer by itself, in epsilon, rho or mu^2."""
+    moved = query.sensitivity(schema, neighbours)
+    size = moved.l1 if currency == "epsilon" else moved.l1**2
+    return noise.unit_cost(currency) * (moved.l2_squared if noise.kind is NoiseKind.GAUSSIAN else size)
 
 
-def privacy_cost(requests: Sequence[Request], schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
+def privacy_cost(
+    requests: Sequence[Request], schema: Schema, neighbours: Neighbours | str, *, currency: Currency
+) -> Fraction:
     """The joint cost of all requests: attained by some pair of neighbours where it can be computed, never too low.
 
-    Epsilon when pure, otherwise rho, in which Laplace noise costs epsilon^2 / 2. The cost of linear queries together,
-    of each choice and of each Kronecker query is added to that of the others.
+    In epsilon, rho or mu^2 (``Noise.unit_cost``): for a pair of neighbours costs are added. The cost of linear queries
+    together, of each choice and of each Kronecker query is added to that of the others.
     """
-    return groups_cost(grouped(requests, schema), schema, neighbours, pure=pure)
+    return groups_cost(grouped(requests, schema), schema, neighbours, currency=currency)
 
 
 def groups_cost(
-    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
+    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, currency: Currency
 ) -> Fraction:
     """The same for groups of similar requests.
 
-    Units of up to m rows cost m times as much (m^2 for rho): the worst they can do is m equal rows that become m other
-    equal rows, or none.
+    Units of up to m rows cost m times as much (m^2 for rho and mu^2): the worst they can do is m equal rows that
+    become m other equal rows, or none.
     """
-    if pure and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
+    if currency == "epsilon" and any(group.noise.kind is NoiseKind.GAUSSIAN for group in groups):
         raise BudgetError("Gaussian noise cannot be paid with a pure epsilon; give rho, or epsilon and delta")
     linear = [(g.query, g.noise) for g in groups if isinstance(g.query, Linear) for _ in range(len(g))]
     others = [group for group in groups if not isinstance(group.query, Linear)]
     tables = [group for group in others if group.query.is_table or group.query.is_symmetric]
     alone = [group for group in others if group not in tables]
-    added = linear_cost(linear, schema, neighbours, pure=pure)
-    added += _sum_of_single_costs(alone, schema, neighbours, pure=pure)
-    separate = _sum_of_single_costs(tables, schema, neighbours, pure=pure)
+    added = linear_cost(linear, schema, neighbours, currency=currency)
+    added += _sum_of_single_costs(alone, schema, neighbours, currency=currency)
+    separate = _sum_of_single_costs(tables, schema, neighbours, currency=currency)
     if Neighbours(neighbours) == Neighbours.ADD_REMOVE or not tables:
         return separate + added
-    largest = _largest_move(tables, schema, pure=pure)
+    largest = _largest_move(tables, schema, currency=currency)
     if largest is None:
         return separate + added
-    together = largest * (schema.max_rows if pure else schema.max_rows**2)
+    together = largest * (schema.max_rows if currency == "epsilon" else schema.max_rows**2)
     if schema.may_drop:
-        together = max(together, _sum_of_single_costs(tables, schema, Neighbours.ADD_REMOVE, pure=pure))
+        together = max(together, _sum_of_single_costs(tables, schema, Neighbours.ADD_REMOVE, currency=currency))
     return min(separate, together) + added
 
 
 def _sum_of_single_costs(
-    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, pure: bool
+    groups: Sequence[RequestGroup], schema: Schema, neighbours: Neighbours | str, *, currency: Currency
 ) -> Fraction:
-    costs = (len(g) * single_cost(g.query, g.noise, schema, neighbours, pure=pure) for g in groups)
+    costs = (len(g) * single_cost(g.query, g.noise, schema, neighbours, currency=currency) for g in groups)
     return sum(costs, Fraction(0))
 
 
@@ -283,18 +287,21 @@ _Group = tuple[NDArray[np.intp], NDArray[np.int64]]
 """Queries with the same losses: their attributes, and the loss for each set of changed ones, in units."""
 
 
-def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) -> Fraction | None:
+def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, currency: Currency) -> Fraction | None:
     """The largest joint loss when one row is replaced, rounded up by less than a part in 2^30; None if unknown."""
     moved = [group for group in asked if group.query.attributes]
     if not moved:
         return Fraction(0)
     if all(group.query.is_table for group in moved):
-        loss = (len(g) * _weight(g.noise, pure) * _distances(_moves(g.query, schema), g.noise, pure)[-1] for g in moved)
+        loss = (
+            len(g) * g.noise.unit_cost(currency) * _distances(_moves(g.query, schema), g.noise, currency)[-1]
+            for g in moved
+        )
         return sum(loss, Fraction(0))
     used = np.unique(np.concatenate([group.positions.ravel() for group in moved]))
     places = np.zeros(len(schema.names), np.intp)
     places[used] = np.arange(len(used))
-    groups, unit = _groups(moved, schema, places, pure=pure)
+    groups, unit = _groups(moved, schema, places, currency=currency)
     few = len(used) <= _MOST_ATTRIBUTES_OF_ALL_SETS
     cases = _cases(moved, schema, used, most=_FEW_CASES if few else _MAX_CASES)
     if cases is not None and len(cases) * sum(map(len, moved)) <= _MAX_LOOKUPS:
@@ -303,12 +310,12 @@ def _largest_move(asked: Sequence[RequestGroup], schema: Schema, *, pure: bool) 
 
 
 def _groups(
-    asked: Sequence[RequestGroup], schema: Schema, places: NDArray[np.intp], *, pure: bool
+    asked: Sequence[RequestGroup], schema: Schema, places: NDArray[np.intp], *, currency: Currency
 ) -> tuple[list[_Group], Fraction]:
     """The losses of each group for each set of changed attributes, and the unit in which they are whole numbers."""
     moves = [_moves(group.query, schema) for group in asked]
     losses = [
-        [_weight(group.noise, pure) * moved for moved in _distances(own, group.noise, pure)]
+        [group.noise.unit_cost(currency) * moved for moved in _distances(own, group.noise, currency)]
         for group, own in zip(asked, moves, strict=True)
     ]
     unit = _unit([loss for each in losses for loss in each], sum(map(len, asked)))
@@ -317,11 +324,6 @@ def _groups(
         for group, each, own in zip(asked, losses, moves, strict=True)
     ]
     return groups, unit
-
-
-def _weight(noise: Noise, pure: bool) -> Fraction:
-    scale = Fraction(noise.scale)
-    return 1 / scale if pure else 1 / (2 * scale**2)
 
 
 def _unit(losses: Sequence[Fraction], requests: int) -> Fraction:
@@ -344,12 +346,12 @@ def _moves(query: Query, schema: Schema) -> Moves:
     return moves
 
 
-def _distances(moves: Moves, noise: Noise, pure: bool) -> Sequence[int]:
-    """How far one row moves the answer: in L1 when pure, otherwise in squared L2 for Gaussian noise and L1 squared."""
+def _distances(moves: Moves, noise: Noise, currency: Currency) -> Sequence[int]:
+    """How far one row moves the answer: in L1 for epsilon, else in squared L2 for Gaussian noise and L1 squared."""
     if noise.kind is NoiseKind.GAUSSIAN:
         return moves.l2_squared.ravel().tolist()
     l1: list[int] = moves.l1.ravel().tolist()
-    return l1 if pure else [moved**2 for moved in l1]
+    return l1 if currency == "epsilon" else [moved**2 for moved in l1]
 
 
 # The sum over all queries

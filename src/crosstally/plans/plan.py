@@ -22,7 +22,6 @@ from crosstally.plans.request import (
     Rule,
     first_share,
     grouped,
-    part_of,
     requests_in_parts,
     rest_of,
     sum_of_stages,
@@ -150,23 +149,23 @@ class Plan:
     @cached_property
     def own_budget(self) -> Budget:
         """What this stage may spend."""
-        return part_of(self.budget, self.share)
+        return self.budget.part(self.share)
 
     @property
     def stage_budgets(self) -> tuple[Budget, ...]:
         """What each stage may spend, this one first; together never more than the budget."""
-        return (self.own_budget, *(part_of(self.budget, rule.share) for rule in self.later))
+        return (self.own_budget, *(self.budget.part(rule.share) for rule in self.later))
 
     @property
     def budget_left(self) -> Budget:
         """What this stage leaves to all later ones."""
-        return part_of(self.budget, 1 - self.share)
+        return self.budget.part(1 - self.share)
 
     @property
     def units_share(self) -> Fraction:
         """The share of the budget that measures units by number of rows."""
         own = [group for group in self.groups if group.query.of_units]
-        return groups_cost(own, self.schema, self.neighbours, pure=self.budget.pure) / self.budget.amount
+        return groups_cost(own, self.schema, self.neighbours, currency=self.budget.currency) / self.budget.amount
 
     def is_followed_by(self, stage: Plan) -> bool:
         """Whether a plan may be the next stage of this one: same schema and neighbours, remaining budget and rules.
@@ -182,8 +181,8 @@ class Plan:
 
     @cached_property
     def cost(self) -> Fraction:
-        """The privacy that this stage costs, exactly: epsilon when the budget is pure, otherwise rho."""
-        return groups_cost(self.groups, self.schema, self.neighbours, pure=self.budget.pure)
+        """The privacy that this stage costs, exactly, of what its budget adds up."""
+        return groups_cost(self.groups, self.schema, self.neighbours, currency=self.budget.currency)
 
     @cached_property
     def groups(self) -> tuple[RequestGroup, ...]:

@@ -75,13 +75,6 @@ class Rule:
 # Budgets
 
 
-def part_of(budget: Budget, share: Fraction) -> Budget:
-    """A part of a budget; approximate budgets are shared as the rho they convert to."""
-    if share == 1:
-        return budget
-    return Budget(epsilon=budget.amount * share) if budget.pure else Budget(rho=budget.amount * share)
-
-
 def first_share(rules: Sequence[Rule]) -> Fraction:
     """The share of the budget that these later stages leave to the first one."""
     return 1 - sum((rule.share for rule in rules), Fraction(0))
@@ -94,13 +87,11 @@ def rest_of(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def sum_of_stages(budgets: Sequence[Budget]) -> Budget:
-    """The budget of several stages together; pure epsilon counts epsilon^2 / 2 where any stage spends rho."""
+    """The budget of several stages together, of what the first adds up that is not pure epsilon."""
     if len(budgets) == 1:
         return budgets[0]
-    if all(budget.pure for budget in budgets):
-        return Budget(epsilon=sum((budget.amount for budget in budgets), Fraction(0)))
-    paid = (budget.amount**2 / 2 if budget.pure else budget.amount for budget in budgets)
-    return Budget(rho=sum(paid, Fraction(0)))
+    currency = next((budget.currency for budget in budgets if not budget.pure), "epsilon")
+    return Budget.from_dict({currency: sum((budget.price_in(currency) for budget in budgets), Fraction(0))})
 
 
 # Keys in a ledger
@@ -126,7 +117,7 @@ def stage_keys(key: str, known: Container[str]) -> tuple[str, ...]:
 def cost_of_stages(key: str, costs: Mapping[str, Fraction]) -> Fraction:
     """What all stages of the release with this key cost together, from the cost of each key in one currency.
 
-    Both currencies of a ledger, epsilon and rho, add up over stages, also where a stage depends on earlier ones.
+    What a ledger counts, epsilon, rho or mu^2, adds up over stages, also where a stage depends on earlier ones.
 
     >>> cost_of_stages("spring", {"spring": Fraction(1, 4), "spring/2": Fraction(1, 2), "autumn": Fraction(3)})
     Fraction(3, 4)

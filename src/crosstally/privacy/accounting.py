@@ -12,9 +12,10 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from crosstally.budget import Budget, NoiseKind, exact, float_above, zcdp_epsilon
+from crosstally.budget import Budget, Currency, NoiseKind, exact, float_above, zcdp_epsilon
 from crosstally.checks import optional
 from crosstally.errors import BudgetError
+from crosstally.gaussian_curve import gaussian_epsilon
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import Request
@@ -22,6 +23,7 @@ from crosstally.plans.request import Request
 # Limits time: the privacy loss distribution of discrete Gaussian noise is a sum over all integers within a few
 # scales. Beyond it epsilon is computed from rho, which is a valid but larger bound.
 _LARGEST_SCALE = 100_000.0
+_SQUARES: tuple[Currency, ...] = ("rho", "mu2")
 # A relative margin on results in doubles, far above their rounding error, so that epsilon is never stated too small.
 _ROUNDING = 1e-9
 
@@ -29,10 +31,12 @@ _ROUNDING = 1e-9
 def implied(budget: Budget, delta: object) -> float:
     """The smallest epsilon for which the whole budget is (epsilon, delta)-private; for a pure budget, its epsilon.
 
-    Rho is converted as Canonne, Kamath and Steinke (2020) do, and the result is rounded up.
+    Rho is converted as Canonne, Kamath and Steinke (2020) do, mu^2 by the curve of the normal; both are rounded up.
     """
     target = _read_delta(delta)
-    return float_above(budget.amount) if budget.pure else zcdp_epsilon(budget.amount, target)
+    if budget.pure:
+        return float_above(budget.amount)
+    return (zcdp_epsilon if budget.currency == "rho" else gaussian_epsilon)(budget.amount, target)
 
 
 def tight_epsilon(plan: Plan, delta: object) -> float:
@@ -40,15 +44,16 @@ def tight_epsilon(plan: Plan, delta: object) -> float:
 
     Discrete Laplace and Gaussian noise are composed by their privacy-loss distributions, rounded up. Where one unit can
     change an answer in several ways and none is the worst case (several rows, or a replaced row in a contrast), Laplace
-    noise is treated as an arbitrary mechanism with its epsilon, and a plan with Gaussian noise as one with its rho. A
-    choice is treated as an arbitrary mechanism with its epsilon.
+    noise is treated as an arbitrary mechanism with its epsilon, and a plan with Gaussian noise as one with its rho or
+    mu^2. A choice is treated as an arbitrary mechanism with its epsilon.
     """
     target = _read_delta(delta)
     if not plan.requests:
         return 0.0
-    ceiling = zcdp_epsilon(privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=False), target)
+    rho, mu2 = (privacy_cost(plan.requests, plan.schema, plan.neighbours, currency=each) for each in _SQUARES)
+    ceiling = min(zcdp_epsilon(rho, target), gaussian_epsilon(mu2, target)) if mu2 else 0.0
     if not any(request.noise.kind is NoiseKind.GAUSSIAN for request in plan.requests):
-        whole = privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=True)
+        whole = privacy_cost(plan.requests, plan.schema, plan.neighbours, currency="epsilon")
         ceiling = min(ceiling, float_above(whole))
     losses: Counter[_Loss] = Counter()
     for request in plan.requests:

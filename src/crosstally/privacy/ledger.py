@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.budget import Budget, Neighbours, decimal_text
+from crosstally.budget import SIGNS, Budget, Currency, Neighbours, decimal_text
 from crosstally.checks import check_kind
 from crosstally.errors import ChargeLostError, LedgerError, OverspendError, did_you_mean
 from crosstally.html_text import MOST_ROWS, html_table
@@ -65,8 +65,6 @@ from crosstally.privacy.ledger_records import (
     verify,
 )
 from crosstally.schema import Schema
-
-_SIGNS = {"epsilon": "ε", "rho": "ρ"}
 
 
 class Ledger:
@@ -197,8 +195,8 @@ class Ledger:
         return self._header.neighbours
 
     @property
-    def currency(self) -> str:
-        """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
+    def currency(self) -> Currency:
+        """What is summed: ``epsilon``, ``rho`` or ``mu2``, fixed when the ledger was created."""
         return self._header.currency
 
     # Spending so far
@@ -216,7 +214,7 @@ class Ledger:
             return cap_of(connection, self._header).amount - sum_spent(connection)
 
     def price(self, budget: Budget, plan: Plan | None = None) -> Fraction:
-        """What a budget costs in this ledger's currency; a pure epsilon counts epsilon^2 / 2 in rho.
+        """What a budget costs in this ledger's currency (``Budget.price_in``).
 
         With a plan, what it costs for the people of this account, who may be several units of the plan's schema.
         """
@@ -384,8 +382,8 @@ class Ledger:
         check_words(by, "who raises the cap")
         check_words(why, "why the cap is raised")
         with self._store.writing() as connection:
-            cap = cap_of(connection, self._header)
-            if budget.pure != cap.pure:
+            cap, budget = cap_of(connection, self._header), budget.counted_in(self.currency)
+            if budget.currency != cap.currency:
                 raise LedgerError(f"the cap {cap} cannot become {budget}: this ledger counts {self.currency}")
             if budget.amount <= cap.amount:
                 raise LedgerError(f"a cap can only be raised: it is {cap}, got {budget}")
@@ -453,7 +451,7 @@ def _as_path(given: object) -> Path:
     return Path(given)
 
 
-def _amount(amount: Fraction, currency: str) -> str:
+def _amount(amount: Fraction, currency: Currency) -> str:
     """An amount in decimal notation, rounded to six digits if it is long."""
     exact = decimal_text(amount)
-    return f"{_SIGNS[currency]} = {exact if len(exact) <= 12 else format(float(amount), '.6g')}"
+    return f"{SIGNS[currency]} = {exact if len(exact) <= 12 else format(float(amount), '.6g')}"

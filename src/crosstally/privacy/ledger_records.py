@@ -20,13 +20,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from crosstally.budget import Budget, Neighbours, Noise, fraction_of_text
+from crosstally.budget import Budget, Currency, Neighbours, Noise, fraction_of_text
 from crosstally.checks import check_kind
-from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, must_be_one_of
+from crosstally.errors import BudgetError, CrosstallyError, KeyReusedError, LedgerError, must_be_one_of
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import UNRECORDED, Measurement
 from crosstally.plans.plan import Plan
-from crosstally.plans.request import Rule, first_share, part_of
+from crosstally.plans.request import Rule, first_share
 from crosstally.privacy.ledger_file import (
     FORMAT,
     Event,
@@ -137,21 +137,21 @@ class LedgerHeader:
     people: str = ""
 
     @property
-    def currency(self) -> str:
-        """What is summed: ``epsilon`` when the cap is a pure epsilon, otherwise ``rho``."""
-        return "epsilon" if self.first_cap.pure else "rho"
+    def currency(self) -> Currency:
+        """What is summed: that of the first cap."""
+        return self.first_cap.currency
 
     def price(self, budget: Budget, factor: int = 1) -> Fraction:
-        """What a budget costs in this currency; a pure epsilon counts epsilon^2 / 2 in rho.
+        """What a budget costs in this currency.
 
-        With a factor, for neighbours that are so many steps apart: epsilon grows with it, rho with its square.
+        With a factor, for neighbours that are so many steps apart: epsilon grows with it, rho and mu^2 with its square.
         """
         check_kind(budget, Budget, "budget", LedgerError)
-        if self.currency == "epsilon":
-            if not budget.pure:
-                raise LedgerError(f"this ledger counts pure epsilon and cannot pay {budget}; give epsilon alone")
-            return factor * budget.amount
-        return factor**2 * (budget.amount**2 / 2 if budget.pure else budget.amount)
+        try:
+            price = budget.price_in(self.currency)
+        except BudgetError as error:
+            raise LedgerError(f"this ledger {error}") from None
+        return price * (factor if self.currency == "epsilon" else factor**2)
 
 
 def header_text(
@@ -454,7 +454,7 @@ def check_price(connection: sqlite3.Connection, charged: Event, header: LedgerHe
         share = first_share(tuple(map(Rule.from_dict, later)))
         relation = Neighbours(str(body.get("neighbours")))
         factor = admitted_for(connection, charged, header).factor(relation, header.neighbours)
-        price = header.price(part_of(Budget.from_dict(body.get("budget")), share), factor)
+        price = header.price(Budget.from_dict(body.get("budget")).part(share), factor)
     except CrosstallyError as error:
         raise LedgerError(f"{header.ledger}: the plan of entry {charged.entry} is not sound: {error}") from None
     if price != cost:
@@ -495,6 +495,6 @@ def _verify_own(lines: Sequence[Event], header: LedgerHeader) -> None:
             raise LedgerError(f"{header.ledger}: event {event.number} is none that a ledger has")
         raises += 1
         new = _read_raised(event).budget
-        if event.key != f"\tcap {raises}" or new.pure != cap.pure or new.amount <= cap.amount:
+        if event.key != f"\tcap {raises}" or new.currency != cap.currency or new.amount <= cap.amount:
             raise LedgerError(f"{header.ledger}: event {event.number} does not raise the cap")
         cap = new

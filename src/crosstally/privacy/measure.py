@@ -73,7 +73,8 @@ def sampler_of(plan: Plan) -> Callable[[Sequence[NDArray[np.int64]]], list[NDArr
 def _check_plan(plan: Plan) -> None:
     if plan.schema.draft:
         raise PlanError("the schema is a draft; review it, remove its draft mark, and plan again")
-    if privacy_cost(plan.requests, plan.schema, plan.neighbours, pure=plan.budget.pure) > plan.own_budget.amount:
+    cost = privacy_cost(plan.requests, plan.schema, plan.neighbours, currency=plan.budget.currency)
+    if cost > plan.own_budget.amount:
         raise PlanError(f"the plan costs more than its budget of {plan.own_budget}")
 
 

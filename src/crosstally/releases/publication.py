@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from crosstally.budget import Budget, Neighbours, NoiseKind, Sensitivity
+from crosstally.budget import SIGNS, Budget, Currency, Neighbours, NoiseKind
 from crosstally.errors import CrosstallyError, ReleaseError
 from crosstally.inference.estimates import ROUNDS, estimate, unsolved_estimate, usual_correction
 from crosstally.measurements import PUBLIC, Chosen, Measurement, public_counts
@@ -160,8 +160,9 @@ def check_promise(
     ``foreign_origins`` names the last.
     """
     try:
-        costs = costs_of_entries(schema, statement.neighbours, measurements, choices, pure=statement.budget.pure)
-        cost, budget = sum(costs.values(), Fraction(0)), statement.budget
+        relation, budget = statement.neighbours, statement.budget
+        costs = costs_of_entries(schema, relation, measurements, choices, currency=budget.currency)
+        cost = sum(costs.values(), Fraction(0))
         more_than_stated = cost > budget.amount
     except CrosstallyError as error:
         raise ReleaseError(f"its measurements do not fit its privacy statement: {error}") from None
@@ -175,28 +176,27 @@ def costs_of_entries(
     measurements: Iterable[Measurement],
     choices: Iterable[Chosen],
     *,
-    pure: bool,
+    currency: Currency,
 ) -> Mapping[str, Fraction]:
-    """What each ledger entry paid for: epsilon when pure, otherwise rho."""
+    """What each ledger entry paid for."""
     requests: dict[str, list[Request]] = defaultdict(list)
     for each in measurements:
         if each.noise is not None:
             requests[each.origin].append(Request(each.query, each.noise))
     costs: dict[str, Fraction] = defaultdict(Fraction)
     for origin, asked in requests.items():
-        costs[origin] += privacy_cost(asked, schema, neighbours, pure=pure)
+        costs[origin] += privacy_cost(asked, schema, neighbours, currency=currency)
     for chosen in choices:
-        costs[chosen.origin] += _choice_cost(chosen, schema, neighbours, pure=pure)
+        costs[chosen.origin] += _choice_cost(chosen, schema, neighbours, currency=currency)
     return costs
 
 
-def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *, pure: bool) -> Fraction:
-    """Epsilon = 2 Delta / scale, or rho = epsilon^2 / 8 (``query.choice``)."""
+def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *, currency: Currency) -> Fraction:
+    """What a choice cost (``query.choice``)."""
     assert chosen.noise.kind is NoiseKind.GUMBEL
     moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
     most = chosen.weight * moved * schema.max_rows
-    epsilon = chosen.noise.cost(Sensitivity(most, most**2))
-    return epsilon if pure else epsilon**2 / 8
+    return chosen.noise.unit_cost(currency) * (most if currency == "epsilon" else most**2)
 
 
 def foreign_origins(statement: Statement, measurements: Iterable[Measurement]) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def foreign_origins(statement: Statement, measurements: Iterable[Measurement]) -
 
 
 def _rounded(cost: Fraction, budget: Budget) -> str:
-    sign = "ε" if budget.pure else "ρ"
+    sign = SIGNS[budget.currency]
     return f"{sign} = {float(cost):.6g}" if cost < 10**300 else f"{sign} above 1e300"
 
 

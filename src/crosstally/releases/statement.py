@@ -13,6 +13,7 @@ from typing import Any
 
 from crosstally.budget import MOST_EPSILON, Budget, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import CrosstallyError, ReleaseError, did_you_mean
+from crosstally.gaussian_curve import chance_of_guessing, gaussian_epsilon
 from crosstally.html_text import html_facts
 from crosstally.measurements import UNRECORDED
 from crosstally.schema import Schema, Unit
@@ -234,16 +235,16 @@ def guarantee(budget: Budget, neighbours: Neighbours | str, schema: Schema, *, t
 
 
 def _factors(budget: Budget, change: str) -> str:
-    if budget.rho is None:
-        assert budget.epsilon is not None
+    if budget.epsilon is not None:
         if budget.delta is None:
             return f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}."
         return (
             f"{change} changes the probability of any output by a factor of at most {_factor(budget.epsilon)}, "
             f"apart from an extra chance of at most {decimal_text(budget.delta)} (differential privacy with {budget})."
         )
+    kind = "zero-concentrated" if budget.currency == "rho" else "Gaussian"
     return (
-        f"{change} is hidden by zero-concentrated differential privacy with {budget}: it changes the probability of "
+        f"{change} is hidden by {kind} differential privacy with {budget}: it changes the probability of "
         f"any output by a factor of at most {_factor(_usual_epsilon(budget))}, "
         "apart from an extra chance of at most one in a million."
     )
@@ -289,8 +290,11 @@ def _wrong_guesses(budget: Budget, steps: int) -> float:
     A guess is right in (1 + D) / 2 of all cases, where D is the total variation distance. With epsilon and delta it is
     wrong in (1 - delta) / (1 + e^epsilon) at least (Kairouz, Oh and Viswanath 2015), and two steps have
     2 epsilon and (1 + e^epsilon) delta. With rho the Kullback-Leibler divergence is at most steps^2 rho (Bun and
-    Steinke 2016), D^2 at most half of it (Pinsker) and at most 1 - e^-rho (Bretagnolle and Huber).
+    Steinke 2016), D^2 at most half of it (Pinsker) and at most 1 - e^-rho (Bretagnolle and Huber). By mu^2 it is wrong
+    in Phi(-mu / 2), and steps count with their square.
     """
+    if budget.currency == "mu2":
+        return 1 - chance_of_guessing(steps**2 * budget.amount)
     if budget.rho is not None:
         divergence = min(steps**2 * float(budget.rho), 700.0)
         return (1 - min(math.sqrt(divergence / 2), math.sqrt(-math.expm1(-divergence)))) / 2
@@ -308,11 +312,11 @@ def hides_little(budget: Budget) -> tuple[str, ...]:
 
 
 def _usual_epsilon(budget: Budget) -> Fraction:
-    """The epsilon of a budget; that of a rho at a usual delta, rounded up to hundredths."""
+    """The epsilon of a budget; that of a rho or mu^2 at a usual delta, rounded up to hundredths."""
     if budget.epsilon is not None:
         return budget.epsilon
-    assert budget.rho is not None  # a budget has one of them
-    return Fraction(math.ceil(100 * Fraction(zcdp_epsilon(budget.rho, _USUAL_DELTA))), 100)
+    implied = zcdp_epsilon if budget.currency == "rho" else gaussian_epsilon
+    return Fraction(math.ceil(100 * Fraction(implied(budget.amount, _USUAL_DELTA))), 100)
 
 
 def _sure(wrong: float) -> str:

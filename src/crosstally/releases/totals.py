@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from crosstally.budget import Budget, Neighbours, decimal_text, zcdp_epsilon
+from crosstally.budget import Budget, Currency, Neighbours, decimal_text, zcdp_epsilon
 from crosstally.errors import ReleaseError
+from crosstally.gaussian_curve import gaussian_epsilon
 from crosstally.releases.release import Release
 from crosstally.releases.statement import belief, guarantee, unit_sentence
 from crosstally.schema import Schema
@@ -85,15 +86,15 @@ def _spent_by(account: Account) -> Budget:
     """What an account has spent, as a budget; never less than that."""
     if not account.spent:
         raise ReleaseError("nothing was spent from this ledger: there is nothing to sign yet")
-    if account.currency == "epsilon":
-        return Budget(epsilon=_above(account.spent))
-    if account.currency != "rho":
-        cap: Budget = account.budget  # whatever is summed, it is within the cap
-        return cap
-    delta = account.budget.delta
+    return _as_budget(account.currency, account.spent, account.budget.delta)
+
+
+def _as_budget(currency: Currency, amount: Fraction, delta: Fraction | None) -> Budget:
+    """What was added up as a budget, with epsilon where there is a delta; never less than that."""
     if delta is None:
-        return Budget(rho=_above(account.spent))
-    return Budget(epsilon=_above(Fraction(zcdp_epsilon(account.spent, delta))), delta=delta)
+        return Budget.from_dict({currency: _above(amount)})
+    epsilon = (zcdp_epsilon if currency == "rho" else gaussian_epsilon)(amount, delta)
+    return Budget(epsilon=_above(Fraction(epsilon)), delta=delta, rule=currency)
 
 
 def _above(amount: Fraction) -> Fraction:
@@ -154,18 +155,19 @@ _LOCAL = (
 
 
 def _sum(budgets: Sequence[Budget]) -> Budget:
-    """What budgets are together: a sum of their kind, or of epsilons and deltas."""
-    if all(each.pure for each in budgets):
-        return Budget(epsilon=_above(sum((each.amount for each in budgets), Fraction(0))))
-    if all(each.delta is None for each in budgets):
-        rhos = (each.amount**2 / 2 if each.pure else each.amount for each in budgets)
-        return Budget(rho=_above(sum(rhos, Fraction(0))))
-    deltas = [each.delta or (0 if each.pure else _USUAL_DELTA) for each in budgets]
-    epsilons = [
-        Fraction(zcdp_epsilon(each.rho, _USUAL_DELTA)) if each.epsilon is None and each.rho else each.epsilon
-        for each in budgets
-    ]
-    return Budget(epsilon=_above(sum(filter(None, epsilons), Fraction(0))), delta=sum(deltas, Fraction(0)))
+    """What budgets are together: in the one thing that all of them can be added up in, at the largest delta.
 
-
-_USUAL_DELTA = Fraction(1, 10**6)  # at which a rho joins releases with epsilon and delta; as in ``statement``
+    Or the sums of epsilons and of deltas, where that is a smaller epsilon: pure ones count for much in mu^2.
+    """
+    kinds = {each.currency for each in budgets if not each.pure}
+    currency: Currency = (
+        "epsilon" if not kinds else "rho" if "rho" in kinds else "mu2"
+    )  # mu^2 has a rho, not in reverse
+    deltas = [each.delta for each in budgets if each.delta is not None]
+    together = sum((each.price_in(currency) for each in budgets), Fraction(0))
+    whole = _as_budget(currency, together, max(deltas, default=None))
+    if not deltas or any(each.epsilon is None for each in budgets):
+        return whole
+    epsilon = _above(sum((each.epsilon for each in budgets if each.epsilon is not None), Fraction(0)))
+    separate = Budget(epsilon=epsilon, delta=sum(deltas, Fraction(0)), rule="rho")
+    return whole if whole.epsilon is not None and whole.epsilon <= epsilon else separate

@@ -135,7 +135,7 @@ def _choice(plan: Plan, combined: Estimate, own: Budget) -> Choice:
     schema, rows = plan.schema, max(float(combined.table(())), 1.0)
     tables = candidates_of(schema, plan.workload)
     measuring = own.amount * (1 - CHOOSING_SHARE) / CHOOSING_SHARE
-    noise = least_noise(sensitivity_of_tables(1, schema, plan.neighbours), measuring, pure=own.pure)
+    noise = least_noise(sensitivity_of_tables(1, schema, plan.neighbours), measuring, currency=own.currency)
     contrasts = _contrasts(combined, tables, own)
     penalties = [_noise_of(schema.sizes(names), noise, alone) for names, alone in zip(tables, contrasts, strict=True)]
     worth = [i for i, penalty in enumerate(penalties) if penalty < 2 * rows] or [int(np.argmin(penalties))]

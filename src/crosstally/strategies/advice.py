@@ -163,11 +163,10 @@ def _alternatives(comparison: Comparison, largest: ExpectedError) -> Iterator[Al
 def _more_budget(same: Alternative) -> Alternative:
     """Twice the budget, in its own currency; a delta stays as it is."""
     budget = same.proposal.budget
-    if budget.rho is not None:
-        more, options = Budget(rho=2 * budget.rho), ("--rho", decimal_text(2 * budget.rho))
+    if budget.epsilon is None:
+        more, options = Budget(rho=2 * budget.nearly_rho), ("--rho", decimal_text(2 * budget.nearly_rho))
     else:
-        assert budget.epsilon is not None
-        more = Budget(epsilon=2 * budget.epsilon, delta=budget.delta)
+        more = Budget(epsilon=2 * budget.epsilon, delta=budget.delta, rule=budget.rule)
         options = ("--epsilon", decimal_text(2 * budget.epsilon))
     change, proposal = f"spend twice as much, {more}", replace(same.proposal, budget=more)
     return replace(same, kind=AdviceKind.BUDGET, change=change, proposal=proposal, options=options)

@@ -158,7 +158,7 @@ def _groups(
     for kind, part in zip(kinds, shares, strict=True):
         for share in np.unique(part):
             exact = Fraction(1, round(total)) if equal else Fraction(float(share) / (total * (1 + 1e-12)))
-            noise = least_noise(kind.moved, budget.amount * exact, pure=budget.pure)
+            noise = least_noise(kind.moved, budget.amount * exact, currency=budget.currency)
             positions = kind.positions[part == share]
             first = kind.query.over(tuple(schema.names[i] for i in positions[0]))
             out.append(RequestGroup(first, noise, positions))

@@ -269,11 +269,14 @@ def compare(
         schema: The table's attributes.
         proposal: What may be spent, for whom, and which tables matter.
         strategies: The strategies to compare; a single one is chosen whatever it plans.
-        currency: That of the ledger that will pay, if there is one. With epsilon and delta, Laplace noise may spend all
-            of epsilon, where that is better than Gaussian noise; in a ledger of rho, what their rho pays for.
+        currency: That of the ledger that will pay, if there is one: epsilon and delta are counted by its rule. Laplace
+            noise may then spend what their rho or mu^2 pays for, without a ledger all of epsilon, where that is better
+            than Gaussian noise.
     """
     check_schema(schema)
     check_workload(proposal.named)
+    if currency is not None:
+        proposal = replace(proposal, budget=proposal.budget.counted_in(currency))
     budget, rows, objective = proposal.budget, proposal.rows, proposal.objective
     check_rows(rows)
     workload = proposal.workload(schema)
@@ -320,10 +323,10 @@ def _pure_part(budget: Budget, currency: str | None) -> Budget | None:
     """The pure budget that may be spent instead of epsilon and delta; None where nothing else was meant."""
     if budget.pure or budget.epsilon is None:
         return None
-    if currency != "rho":
+    if currency not in ("rho", "mu2"):
         return Budget(epsilon=budget.epsilon)
-    twice = 2 * budget.amount * _ROOT_UNITS**2  # rho = epsilon^2 / 2, and never more than rho
-    return Budget(epsilon=Fraction(math.isqrt(int(twice)), _ROOT_UNITS))
+    squared = budget.amount / Budget(epsilon=1).price_in(currency)  # the price is a square: never more than the amount
+    return Budget(epsilon=Fraction(math.isqrt(int(squared * _ROOT_UNITS**2)), _ROOT_UNITS))
 
 
 def _aimed(strategy: Strategy, task: Task, objective: Objective) -> Plan:
@@ -426,7 +429,7 @@ def solve_epsilon(
 
     def error(log_epsilon: float) -> tuple[float, Budget]:
         epsilon = Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(10.0**log_epsilon))
-        budget = Budget(epsilon=Fraction(epsilon), delta=proposal.budget.delta)
+        budget = Budget(epsilon=Fraction(epsilon), delta=proposal.budget.delta, rule=proposal.budget.rule)
         chosen = compare(schema, replace(proposal, budget=budget), strategies=asked).outlook
         if math.isnan(chosen.rms_error):
             raise BudgetError(

@@ -232,7 +232,7 @@ def contrasts_with_variances(
         for rows, query in alike(closure, positions, numbers[places]):
             sensitivity = query.sensitivity(schema, neighbours)
             part = budget.amount * Fraction(int(distinct[numbers[places[rows[0]]]]), _UNITS)
-            out.append(RequestGroup(query, least_noise(sensitivity, part, pure=False), positions[rows]))
+            out.append(RequestGroup(query, least_noise(sensitivity, part, currency=budget.currency), positions[rows]))
     return out if Neighbours(neighbours) == Neighbours.ADD_REMOVE else with_less_noise(out, schema, budget, neighbours)
 
 

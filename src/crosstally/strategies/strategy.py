@@ -21,7 +21,7 @@ from typing import ClassVar, get_args, get_type_hints
 
 import numpy as np
 
-from crosstally.budget import Budget, Neighbours, Noise, NoiseKind, Objective, Sensitivity, fraction_of_text
+from crosstally.budget import Budget, Currency, Neighbours, Noise, NoiseKind, Objective, Sensitivity, fraction_of_text
 from crosstally.errors import PlanError
 from crosstally.measurements import PUBLIC, Chosen, Measurement
 from crosstally.plans.joint_cost import groups_cost
@@ -33,7 +33,6 @@ from crosstally.plans.request import (
     Rule,
     first_share,
     grouped,
-    part_of,
     rest_of,
 )
 from crosstally.query.linear import Linear
@@ -48,11 +47,11 @@ _EXACT = 1e-300
 _SPENDING_MARGIN = 1e-8  # scales stay this fraction above what the cost allows, since floats may round the wrong way
 
 
-def least_noise(sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:
+def least_noise(sensitivity: Sensitivity, amount: Fraction, *, currency: Currency) -> Noise:
     """The least noise that this much of a budget buys; next to none where no unit can move the answer."""
     if sensitivity.l1:
-        return Noise.affordable(sensitivity, amount, pure=pure)
-    return Noise(NoiseKind.LAPLACE if pure else NoiseKind.GAUSSIAN, _FREE_SCALE)
+        return Noise.affordable(sensitivity, amount, currency=currency)
+    return Noise(NoiseKind.LAPLACE if currency == "epsilon" else NoiseKind.GAUSSIAN, _FREE_SCALE)
 
 
 def requests_with_shares(
@@ -73,41 +72,44 @@ def requests_with_shares(
         distinct = {share: Fraction(max(1, int(share / total * 2**52)), 2**52) * budget.amount for share in set(shares)}
         parts = [distinct[share] for share in shares]
     bought = list(zip([query.is_linear for query in queries], moving, parts, strict=True))
-    noises = {each: _noise(*each, pure=budget.pure) for each in set(bought)}
+    noises = {each: _noise(*each, currency=budget.currency) for each in set(bought)}
     requests = tuple(Request(query, noises[each]) for query, each in zip(queries, bought, strict=True))
     linear = any(isinstance(query, Linear) for query in queries)
     tables = any(query.is_linear for query in queries) and Neighbours(neighbours) == Neighbours.REPLACE
     if not linear and not tables:
         return requests
-    factor = _spare_factor(grouped(requests, schema), schema, budget, neighbours)
-    return tuple(Request(request.query, _smaller(request.noise, factor)) for request in requests)
+    spent = _spent_of(grouped(requests, schema), schema, budget, neighbours)
+    smaller = {noise: _smaller(noise, spent, budget.currency) for noise in {request.noise for request in requests}}
+    return tuple(Request(request.query, smaller[request.noise]) for request in requests)
 
 
-def _noise(is_linear: bool, sensitivity: Sensitivity, amount: Fraction, *, pure: bool) -> Noise:
+def _noise(is_linear: bool, sensitivity: Sensitivity, amount: Fraction, *, currency: Currency) -> Noise:
     """The least noise of a query, which is on the scores of a choice and on the answer of all others."""
-    return (least_noise if is_linear else Noise.affordable_choice)(sensitivity, amount, pure=pure)
+    return (least_noise if is_linear else Noise.affordable_choice)(sensitivity, amount, currency=currency)
 
 
 def with_less_noise(
     groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours
 ) -> list[RequestGroup]:
     """The same requests with all scales smaller by one factor, where they cost less together than the budget."""
-    factor = _spare_factor(groups, schema, budget, neighbours)
-    return [replace(group, noise=_smaller(group.noise, factor)) for group in groups]
+    spent = _spent_of(groups, schema, budget, neighbours)
+    return [replace(group, noise=_smaller(group.noise, spent, budget.currency)) for group in groups]
 
 
-def _spare_factor(
-    groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours | str
-) -> float:
-    """By what factor all scales may become smaller until the budget is spent; 1 where it is, or nothing costs."""
-    ratio = float(groups_cost(groups, schema, neighbours, pure=budget.pure) / budget.amount) * (1 + _SPENDING_MARGIN)
-    if ratio > 1 - 1e-6 or ratio == 0:
-        return 1.0
-    return ratio if budget.pure else math.sqrt(ratio)
+def _spent_of(groups: Sequence[RequestGroup], schema: Schema, budget: Budget, neighbours: Neighbours | str) -> float:
+    """The part of the budget that the requests cost together; 1 where it is nearly all, or nothing costs."""
+    cost = groups_cost(groups, schema, neighbours, currency=budget.currency)
+    part = float(cost / budget.amount) * (1 + _SPENDING_MARGIN)
+    return 1.0 if part > 1 - 1e-6 or part == 0 else part
 
 
-def _smaller(noise: Noise, factor: float) -> Noise:
-    return noise if factor == 1 or noise.scale == _FREE_SCALE else Noise(noise.kind, noise.scale * factor)
+def _smaller(noise: Noise, spent: float, currency: Currency) -> Noise:
+    """The noise that costs all when this one costs a part."""
+    if spent == 1 or noise.scale == _FREE_SCALE:
+        return noise
+    if currency == "mu2" and noise.kind is NoiseKind.GAUSSIAN:
+        return Noise.affordable(Sensitivity(1, 1), noise.unit_cost(currency) / Fraction(spent), currency=currency)
+    return Noise(noise.kind, noise.scale * (spent if currency == "epsilon" else math.sqrt(spent)))
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Task:
 
     def part(self, share: Fraction) -> Task:
         """The same with a part of the budget."""
-        return replace(self, budget=part_of(self.budget, share))
+        return replace(self, budget=self.budget.part(share))
 
     @classmethod
     def after(cls, plan: Plan) -> Task:
@@ -333,7 +335,7 @@ def with_unit_rows(plan: Plan, budget: Budget) -> Plan:
     assert plan.schema.unit is not None
     query, share = UnitTable.of(plan.schema.unit), units_share(budget)
     sensitivity = query.sensitivity(plan.schema, plan.neighbours)
-    asked = (Request(query, least_noise(sensitivity, budget.amount * share, pure=budget.pure)),)
+    asked = (Request(query, least_noise(sensitivity, budget.amount * share, currency=budget.currency)),)
     requests: Sequence[Request] = (*plan.requests, *asked)
     if isinstance(plan.requests, GroupedRequests):
         requests = GroupedRequests(plan.schema, (*plan.groups, *grouped(asked, plan.schema)))

@@ -55,7 +55,7 @@ from crosstally.budget import Budget, Objective, exact
 from crosstally.errors import BudgetError
 from crosstally.measurements import Measurement, public_counts
 from crosstally.plans.plan import Plan
-from crosstally.plans.request import GroupedRequests, Request, Rule, first_share, part_of, rest_of
+from crosstally.plans.request import GroupedRequests, Request, Rule, first_share, rest_of
 from crosstally.query.queries import Cells
 from crosstally.query.ways import full_part
 from crosstally.residuals.variances import Closure, Variances, bounded
@@ -135,7 +135,7 @@ class TwoStage(Strategy):
         if not share:
             return task.planned(self.name, _by_public_counts(task, goal))
         rules = _rules(task, share, _most_one_way_error(task, goal))
-        staged = task.planned(self.name, _one_ways(task, part_of(task.budget, first_share(rules))), later=rules)
+        staged = task.planned(self.name, _one_ways(task, task.budget.part(first_share(rules))), later=rules)
         if task.asked is None or len(task.asked) > _FEW_TABLES:
             return staged
         at_once = task.planned(
@@ -151,7 +151,7 @@ class TwoStage(Strategy):
             return following(plan, second_of_wide(task, plan, seen))
         rows, shares = seen_one_ways(plan.schema, seen)
         if len(plan.later) > 1 and not _sees_enough(task, plan, rows):
-            return following(plan, _one_ways(task, part_of(task.budget, first_share(rest_of(plan.later)))))
+            return following(plan, _one_ways(task, task.budget.part(first_share(rest_of(plan.later)))))
         goal = _goal(plan, [1 / float(p @ p) for p in shares])
         belief = Belief.of_one_ways(goal.closure, shares, rows)
         known = _known_by(goal, seen) + public_precision(goal.closure)
@@ -279,7 +279,7 @@ def _share_of_one_ways(task: Task, goal: Goal) -> Fraction:
     if not task.schema.public_counts():
         return share
     ones = goal_of(task.schema, _one_way_tables(task))
-    bought = _known(ones, task.planned(TwoStage.name, _one_ways(task, part_of(task.budget, share))))
+    bought = _known(ones, task.planned(TwoStage.name, _one_ways(task, task.budget.part(share))))
     places, _ = ones.closure.members[1]
     part = float(np.mean(bought[places] / (bought + public_precision(ones.closure))[places])) * float(share)
     return Fraction(part / (part + 1 - float(share))).limit_denominator(_PARTS)
@@ -395,7 +395,7 @@ def _contrasts(
     task: Task, goal: Goal, belief: Belief, already: Floats, *, most: float | None = None
 ) -> Sequence[Request]:
     costs = contrast_costs(goal.closure, task.neighbours)
-    amount = bounded(task.budget.amount)  # what is bought is scaled to the budget later
+    amount = bounded(task.budget.nearly_rho)  # what is bought is scaled to the budget later
     bought = best_precisions(goal, belief, costs, amount, already=already, most_cells=MOST_CELLS)
     if most is not None and _one_way_error(goal, already + bought) > most:
         ones = _for_one_ways(goal, costs, amount, already=already, most=most)

@@ -183,7 +183,7 @@ class TableBudget:
         sensitivity = sensitivity_of_tables(1, task.schema, task.neighbours)
         if task.budget.pure:
             return cls(bounded(task.budget.amount / sensitivity.l1, power=2) ** 2 / 2, 2)
-        return cls(2 * bounded(task.budget.amount) / float(sensitivity.l2_squared), 1)
+        return cls(2 * bounded(task.budget.nearly_rho) / float(sensitivity.l2_squared), 1)
 
 
 def best_shares(

@@ -197,7 +197,7 @@ def _pair_noise(attributes: int, size: int, views: int, variance: float) -> floa
 def _error(task: Task, size: int, views: int) -> float:
     """Equation (5) times the number of rows, with the noise that this budget, unit and relation really need."""
     sensitivity, pure = sensitivity_of_tables(1, task.schema, task.neighbours), task.budget.pure
-    noise = Noise.affordable(sensitivity, task.budget.amount / views, pure=pure)
+    noise = Noise.affordable(sensitivity, task.budget.amount / views, currency=task.budget.currency)
     return _pair_noise(len(task.schema.names), size, views, 2 * noise.scale**2 if pure else noise.scale**2)
 
 

@@ -84,10 +84,12 @@ def plan_finding(case: PlanCase) -> Finding:
         pairs = worst_pairs(requests, stage.schema.to_dict(), str(stage.neighbours), pure=pure, may_drop=case.may_drop)
         loss = pairs[0].loss if requests else Fraction(0)
         total += loss
-        if loss > stage.own_budget.amount * (1 + Fraction(1, 10**12)):  # the loss of a choice is no fraction
+        if loss > stage.own_budget.nearly_rho * (1 + Fraction(1, 10**12)):  # the loss of a choice is no fraction
             broken = f"stage {number} of {len(stages)} loses more than its share ({plan.neighbours})"
     unit = "ε" if pure else "ρ"
-    return Finding(EXACT, case.subject, unit=unit, claimed=float(plan.budget.amount), exact=float(total), broken=broken)
+    return Finding(
+        EXACT, case.subject, unit=unit, claimed=float(plan.budget.nearly_rho), exact=float(total), broken=broken
+    )
 
 
 def question_cases() -> Iterator[PlanCase]:

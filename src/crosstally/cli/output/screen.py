@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, 
 from rich.table import Table
 from rich.text import Text
 
-from crosstally.budget import decimal_text
+from crosstally.budget import SIGNS, Currency, decimal_text
 from crosstally.cli.output.encoding import spelled, without_codes, write_json_text
 
 PROSE_WIDTH = 96  # columns of running text: longer lines are hard to read
@@ -294,12 +294,12 @@ def facts(lines: Sequence[tuple[str, str]]) -> Table:
     return table
 
 
-def amount(fraction: Fraction, currency: str) -> str:
+def amount(fraction: Fraction, currency: Currency) -> str:
     """A privacy budget as text.
 
     >>> amount(Fraction(1, 10), "epsilon"), amount(Fraction(1, 3), "rho")
     ('ε = 0.1', 'ρ = 0.333333')
     """
-    sign = {"epsilon": "ε", "rho": "ρ"}[currency]
+    sign = SIGNS[currency]
     text = decimal_text(fraction)
     return f"{sign} = {text if len(text) <= 12 and '/' not in text else format(float(fraction), '.6g')}"
