@@ -182,8 +182,8 @@ class Budget:
 
     >>> print(Budget(epsilon=0.1), "|", Budget(rho=0.5), "|", Budget(epsilon=1, delta=1e-6))
     ε = 0.1 | ρ = 0.5 | ε = 1, δ = 1e-06
-    >>> [round(float(Budget(epsilon=1, delta=1e-6, rule=rule).amount), 5) for rule in ("rho", "mu2")]
-    [0.02436, 0.05603]
+    >>> print(*(f"{float(Budget(epsilon=1, delta=1e-6, rule=rule).amount):.5f}" for rule in ("rho", "mu2")))
+    0.02436 0.05603
     """
 
     _: KW_ONLY

@@ -182,7 +182,8 @@ def live(path: Path, round_number: int, diary_path: Path) -> None:
     """In a process of its own: measure and deliver under one key after another, until killed."""
     diary, generator = Diary(diary_path), random.Random(round_number)
     watch_draws(diary, generator, setattr)
-    ledger, plan = Ledger.open(path), plan_of("0.001")
+    ledger = Ledger.open(path)
+    plan = plan_of("0.001", ledger.currency)
     diary.note("alive", str(round_number))
     for i in count():
         key = f"{round_number}-{i}"
@@ -221,13 +222,15 @@ def how_far(ledger: Ledger, notes: dict[str, list[str]], key: str) -> str:
     return "after the delivery"
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(200, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(
+    ("kills", "currency"), [(12, "epsilon"), (6, "mu2"), pytest.param(200, "epsilon", marks=pytest.mark.verify)]
+)
 def test_kills_lose_nothing_acknowledged_and_never_draw_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int, currency: Currency
 ) -> None:
-    ledger = Ledger.create(tmp_path / "people.ledger", schema=SCHEMA, budget=Budget(epsilon=1000))
+    ledger = Ledger.create(tmp_path / "people.ledger", schema=SCHEMA, budget=Budget.from_dict({currency: 1000}))
     assert ledger.path is not None
-    diary, generator, plan = Diary(tmp_path / "diary"), random.Random(20_240_607), plan_of("0.001")
+    diary, generator, plan = Diary(tmp_path / "diary"), random.Random(20_240_607), plan_of("0.001", currency)
     watch_draws(diary, generator, monkeypatch.setattr)
     struck: Counter[str] = Counter()
     for round_number in range(kills):
