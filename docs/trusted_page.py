@@ -152,12 +152,12 @@ ENTRIES = (
         "privacy/test_gaussian_curve privacy/test_mu_accounts",
     ),
     Entry(
-        "schema/schema.py schema/attribute.py schema/canonical.py",
+        "schema/schema.py schema/unit.py schema/attribute.py schema/canonical.py",
         (
-            "who is protected (the unit and its largest number of rows), and which cells exist; a ledger identifies "
-            "both by `identity`"
+            "who is protected (the unit, and its largest number of rows or how it is divided over them), and which "
+            "cells exist; a ledger identifies both by `identity`"
         ),
-        "schema/test_schema schema/test_schema_file",
+        "schema/test_schema schema/test_schema_file plans/test_divided_units privacy/test_periods",
     ),
     Entry(
         "schema/reading.py",

@@ -320,7 +320,7 @@ def _with_reading(plan: Plan, schema: Schema | None) -> Schema:
         return plan.schema
     check_schema(schema)
     if schema.identity() != plan.schema.identity():
-        raise PlanError("the schema given must have the attributes, cells and unit that the plan is about")
+        raise PlanError("the schema given must have the attributes, cells, unit and period that the plan is about")
     return schema
 
 

@@ -29,6 +29,7 @@ def folder(tmp_path: Path) -> Path:
     rows(tmp_path / "people.csv")
     (tmp_path / "s.json").write_text(json.dumps(SCHEMA))
     (tmp_path / "other.json").write_text(json.dumps(OTHER))
+    (tmp_path / "2027.json").write_text(json.dumps({**SCHEMA, "about": {"period": "2027"}}))
     ct.Ledger.create(tmp_path / "people.ledger", schema=ct.Schema.from_dict(SCHEMA), budget=ct.Budget(epsilon=1))
     release(tmp_path, "people.csv")
     return tmp_path
@@ -107,6 +108,14 @@ SLIPS: dict[str, tuple[Callable[[Path], str], str]] = {
     "other labels in the same account": (
         lambda at: release(at, "people.csv", "--ledger", at / "people.ledger", schema="other.json"),
         "say how many rows one person may be",
+    ),
+    "the same labels of another year": (
+        lambda at: release(at, "people.csv", "--ledger", at / "people.ledger", schema="2027.json"),
+        "say how many rows one person may be",
+    ),
+    "another year, and no ledger named": (
+        lambda at: release(at, "people.csv", schema="2027.json"),
+        "are about other schemas",
     ),
     "a misspelt ledger": (
         lambda at: release(at, "people.csv", "--ledger", at / "peopel.ledger"),

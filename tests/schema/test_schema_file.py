@@ -224,7 +224,9 @@ def test_rows_are_not_read_without_the_reading(tmp_path: Path) -> None:
     with pytest.raises(ct.CrosstallyError, match="its reading is in the steward's own file"):
         ct.release(rows, plan=plan)
     assert ct.release(rows, schema, plan=plan).schema == schema
-    with pytest.raises(ct.CrosstallyError, match="must have the attributes, cells and unit that the plan is about"):
+    with pytest.raises(
+        ct.CrosstallyError, match="must have the attributes, cells, unit and period that the plan is about"
+    ):
         ct.release(rows, replace(schema, unit=Unit("person", 4)), plan=plan)
 
 

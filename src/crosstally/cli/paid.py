@@ -35,7 +35,9 @@ def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
     """
     statement = release.statement
     if not ledger.holds(release.schema):
-        raise CheckFailedError("the ledger is about other attributes, cells, units or neighbours than the release")
+        raise CheckFailedError(
+            "the ledger is about other attributes, cells, units, periods or neighbours than the release"
+        )
     bought = [each for each in release.bought if each.noise is not None]
     origins = list(dict.fromkeys([*(each.origin for each in bought), *(each.origin for each in release.choices)]))
     entries = [_entry(origin, ledger) for origin in origins]
@@ -49,7 +51,9 @@ def check_paid(release: ct.Release, ledger: ct.Ledger) -> dict[str, Any]:
             release.schema.identity(),
             statement.neighbours,
         ):
-            raise CheckFailedError(f"{origin} is about other attributes, cells, units or neighbours than the release")
+            raise CheckFailedError(
+                f"{origin} is about other attributes, cells, units, periods or neighbours than the release"
+            )
         kept = ledger.measurements(entry.key)
         stored = [(m.query, m.noise, m.values.tobytes()) for m in kept if not m.query.is_choice]
         shown = [(m.query, m.noise, _numbers(m).tobytes()) for m in bought if m.origin == origin]

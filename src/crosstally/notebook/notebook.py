@@ -69,7 +69,9 @@ class Notebook:
         if schema is not None:
             check_schema(schema)
             if not ledger.holds(schema):
-                raise QueryError("the schema given must have the attributes, cells and unit that the ledger is about")
+                raise QueryError(
+                    "the schema given must have the attributes, cells, unit and period that the ledger is about"
+                )
         elif len(ledger.schemas) > 1:
             raise QueryError("the ledger is about several tables of these people: say which, by its schema")
         self.ledger = ledger

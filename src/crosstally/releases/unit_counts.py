@@ -53,16 +53,25 @@ class UnitCounts:
     def left_out_interval(self, level: float = 0.95) -> tuple[float, float]:
         """An interval for it; its upper end is infinite unless noise leaves no room for a unit in the open bin."""
         low, high = self._excess()
-        most = self._sum([*high, 0]) + self._width([*high, 0], level)
         last = [0] * len(high) + [1]
         is_empty = self._sum(last) + self._width(last, level) < 1
-        return max(0.0, self._sum(low) - self._width(low, level)), max(0.0, most) if is_empty else math.inf
+        least = max(0.0, self._sum(low) - self._width(low, level))
+        return least, self.most_within(level) if is_empty else math.inf
+
+    def most_within(self, level: float = 0.95) -> float:
+        """The upper end for units below the open bin alone: the whole interval ends there if no unit is in that bin."""
+        most = [*self._excess()[1], 0]
+        return max(0.0, self._sum(most) + self._width(most, level))
 
     def sentence(self, schema: Schema, level: float = 0.95) -> str:
         """Both numbers in words."""
         low, high = (f"{round(end):,}" for end in self.units_interval(level))
         least, most = self.left_out_interval(level)
         ends = f"at least {round(least):,}" if math.isinf(most) else f"{round(least):,} to {round(most):,}"
+        last = [0] * (len(self._first) - 1) + [1]
+        if math.isinf(most) and self._sum(last) - self._width(last, level) < 1:  # perhaps nobody is in the open bin
+            within = max(round(least), round(self.most_within(level)))
+            ends += f"; at most {within:,} if none has {self._first[-1]:,} or more"
         beyond = f"{schema.row_word} beyond {self.max_rows:,} of one {schema.unit_word}"
         units = f"About {round(self.units):,} {schema.units_word} ({low} to {high})"
         return f"{units}. About {round(self.left_out):,} {beyond} ({ends}) are in no count."

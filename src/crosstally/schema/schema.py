@@ -331,11 +331,14 @@ class Schema:
         return Schema(attributes, unit, draft=self.draft)
 
     def identity(self) -> dict[str, Any]:
-        """Names, cells, rules for outside values and the unit: a ledger pays for schemas that agree in these.
+        """Names, cells, rules for outside values, unit and period: a ledger pays for schemas that agree in these.
 
-        A new description, names for bins, facts or a different reading do not change the identity.
+        Tables of two years may have all else in common, and answers about one say nothing about the other. Another
+        description, names for bins, facts or a different reading do not change the identity.
         """
         out: dict[str, Any] = {} if self.unit is None else {"unit": self.unit.identity()}
+        if self.about is not None and self.about.period is not None:
+            out["period"] = self.about.period
         return {**out, "attributes": [attribute.identity() for attribute in self.attributes]}
 
     # JSON
