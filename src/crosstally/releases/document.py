@@ -232,7 +232,7 @@ def _mechanisms(files: Sequence[File], account: Account | None) -> Iterator[dict
         asked = [(one.query, one.noise, 1) for one in each.release.bought if one.noise is not None]
         spends.append((each.name, asked, each.release.schema, each.release.statement.neighbours))
         if each.release.choices:
-            yield _mechanism(each.name, "choices of what to measure", "gumbel on scores", [(1.0, 1.0, 1)])
+            yield _mechanism(each.name, _KINDS["choice"], "Gumbel, on scores", [(1.0, 1.0, len(each.release.choices))])
     for name, asked, schema, neighbours in spends:
         found: dict[tuple[str, NoiseKind], list[tuple[float, float, int]]] = {}
         for query, noise, number in asked:
@@ -241,7 +241,8 @@ def _mechanisms(files: Sequence[File], account: Account | None) -> Iterator[dict
             found.setdefault((_kind(query), noise.kind), []).append((noise.scale, largest, number))
         for (kind, noise), alike in found.items():
             norm = "L2" if noise is NoiseKind.GAUSSIAN else "L1"
-            yield _mechanism(name, kind, f"discrete {noise.value}", alike, norm)
+            words = "Gumbel, on scores" if noise is NoiseKind.GUMBEL else f"discrete {noise.value.capitalize()}"
+            yield _mechanism(name, kind, words, alike, norm)
 
 
 def _mechanism(
