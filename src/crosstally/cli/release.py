@@ -154,11 +154,15 @@ def release(
             _print_summary(released, ledger, target, key, verdicts)
         elif not quiet:
             _tell_summary(released, ledger, target, key, created=created)
-            show_verdicts(verdicts)
+    _tell_verdicts(verdicts, target, quiet=silent)
+
+
+def _tell_verdicts(verdicts: tuple[Verdict, ...], target: Path, *, quiet: bool) -> None:
+    if not quiet:
+        show_verdicts(verdicts)
     if words := failed(verdicts):
-        raise CheckFailedError(
-            f"{target} is written and paid for; its own draws do not pass: {words}; a new attempt is a new charge"
-        )
+        paid = f"{target} is written and paid for; its own draws do not pass: {words}"
+        raise CheckFailedError(f"{paid}; a new attempt is a new charge")
 
 
 def _check_forecast(planned: ct.Plan, accept: Path | None, rows: int | None, *, quiet: bool) -> None:
