@@ -308,7 +308,7 @@ _FIELDS = {
 def test_the_record_has_the_fields_of_the_registry(hospital: Path) -> None:
     entry = registry_entry(made(hospital, ledger="p.ledger"))
     assert {name: " ".join(fields) for name, fields in entry["deployment"].items()} == _FIELDS
-    assert entry["deployment"]["accounting"]["composition"].endswith("which was raised 1 times.")
+    assert entry["deployment"]["accounting"]["composition"].endswith("which was raised 1 time.")
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ _CRITERIA = (
     "Judged from the noise of the release, not from the data. The verdict gates nothing; a new attempt is a new charge."
 )
 _DECIDED = (
-    "No release is made by a schema that is marked as a draft: somebody removed the mark, and files do not say who. "
-    "Names below are as stated by whoever made this document, or as the ledger recorded them."
+    "No release is made by a schema that is marked as a draft. Files do not say who reviewed one, or approved a plan: "
+    "names below are as stated by whoever made this document, or as the ledger recorded them."
 )
 
 
@@ -138,7 +138,7 @@ _DECIDED = (
 def _published(files: Sequence[File], account: Account | None, schemas: Sequence[Schema]) -> Section:
     sentences = [f"{at}Tables of {schema.counted}, by {', '.join(schema.names)}." for at, schema in _numbered(schemas)]
     sentences.append(
-        "Anybody who has a release reads from it every table of these attributes, each number with its error."
+        "Anybody who has a release reads every table of these attributes from it, with what is known of each error."
     )
     if account is None:
         rows = tuple(
