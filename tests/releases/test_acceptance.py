@@ -183,7 +183,7 @@ def test_what_fails_after_is_written_and_paid_for(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("crosstally.cli.release._check_forecast", lambda *_given, **_more: None)
     ran = release(at)
     assert ran.code == 1
-    assert "written and paid for, and its own draws do not pass: largest: fail; another attempt is another" in ran.err
+    assert "is written and paid for; its own draws do not pass: largest: fail; a new attempt is a new charge" in ran.err
     assert ct.open_release(at / "people.release.parquet").measurements
     paid = (at / "people.release.parquet", "--ledger", at / "people.ledger")
     missed = run("statement", *paid, "--accept", at / "criteria.json", "-o", at / "s.html")

@@ -126,7 +126,7 @@ def test_mechanisms_are_those_that_were_charged(hospital: Path) -> None:
     ledger = ct.Ledger.open(hospital / "p.ledger", read_only=True)
     for entry in ledger.entries():
         own = [each for each in found.facts["mechanisms"] if each["paid by"] == f"entry {entry.number}"]
-        assert {(each["noise"], each["norm"]) for each in own} == {("discrete laplace", "L1")}
+        assert {(each["noise"], each["norm"]) for each in own} == {("discrete Laplace", "L1")}
         times = 3 if entry.schema else 1
         most = sum(each["queries"] * max(each["sensitivity"]) / min(each["scale"]) for each in own)
         least = sum(each["queries"] * min(each["sensitivity"]) / max(each["scale"]) for each in own)
@@ -153,6 +153,24 @@ def test_who_decided_and_whose_files(hospital: Path) -> None:
     decided = next(each for each in facts["sections"] if each["title"] == "Who decided")["rows"]
     assert decided[0] == ["schema reviewed by", "A. Steward"]
     assert decided[2][1].endswith("(UTC) by the ethics board: a second year")
+
+
+def test_answers_choices_and_gaussian_noise_have_their_mechanisms(tmp_path: Path) -> None:
+    """An answer of a notebook, a private choice of MWEM, and Gaussian noise, all in an account of rho."""
+    schema = ct.Schema([ct.Attribute(name, ["f", "m"]) for name in ("a", "b", "c")])
+    rows = pa.table({name: ["f", "m"] * 30 for name in schema.names})
+    ct.Ledger.create(tmp_path / "p.ledger", schema=schema, budget=ct.Budget(rho=9))
+    ct.open_notebook(tmp_path / "p.ledger").ask(rows, ct.count(a="f"), rho="0.1")
+    ct.release(rows, schema, rho="0.1", strategy="mwem", ledger=tmp_path / "p.ledger").save(tmp_path / "m.parquet")
+    ct.release(rows, schema, rho="0.1", strategy=Direct(), ledger=tmp_path / "p.ledger").save(tmp_path / "g.parquet")
+    found = made(tmp_path, "m.parquet", "g.parquet", ledger="p.ledger")
+    assert found.total.budget.rho is not None
+    kinds = {(each["noise"], each["norm"]) for each in found.facts["mechanisms"]}
+    assert {("discrete Gaussian", "L2"), ("Gumbel, on scores", "L1")} <= kinds
+    assert any("an answer (" in row[3] for row in found.sections[1].rows)
+    assert "zero-concentrated" in sentences(found, "Who is protected, and against what")
+    alone = made(tmp_path, "m.parquet")
+    assert any(each["of"] == "choices of what to measure" for each in alone.facts["mechanisms"])
 
 
 def test_releases_without_an_account_are_added_up_and_say_so(tmp_path: Path) -> None:
@@ -313,7 +331,7 @@ _FIELDS = {
 def test_the_record_has_the_fields_of_the_registry(hospital: Path) -> None:
     entry = registry_entry(made(hospital, ledger="p.ledger"))
     assert {name: " ".join(fields) for name, fields in entry["deployment"].items()} == _FIELDS
-    assert entry["deployment"]["accounting"]["composition"].endswith("which was raised 1 times.")
+    assert entry["deployment"]["accounting"]["composition"].endswith("which was raised 1 time.")
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,7 @@ def release(
         with progress("planning", quiet=silent):
             currency = None if created else ct.Ledger.open(account).currency
             approved = compare(read, proposal, strategies=wanted.strategies(), currency=currency).chosen
-    if files.accept is not None:
-        _check_forecast(approved, files.accept, rows, quiet=silent)
+    _check_forecast(approved, files.accept, rows, quiet=silent)
     key = f"release-{secrets.token_hex(4)}" if files.key is None else files.key
     with _paying(approved, account, created=created) as ledger:
         measure = partial(run, schema=read, rows=rows, ledger=ledger, key=key, work_dir=files.work_dir)
@@ -155,16 +154,21 @@ def release(
             _print_summary(released, ledger, target, key, verdicts)
         elif not quiet:
             _tell_summary(released, ledger, target, key, created=created)
-            show_verdicts(verdicts)
+    _tell_verdicts(verdicts, target, quiet=silent)
+
+
+def _tell_verdicts(verdicts: tuple[Verdict, ...], target: Path, *, quiet: bool) -> None:
+    if not quiet:
+        show_verdicts(verdicts)
     if words := failed(verdicts):
-        raise CheckFailedError(
-            f"the release is written and paid for, and its own draws do not pass: {words}; another attempt is another "
-            "charge"
-        )
+        paid = f"{target} is written and paid for; its own draws do not pass: {words}"
+        raise CheckFailedError(f"{paid}; a new attempt is a new charge")
 
 
-def _check_forecast(planned: ct.Plan, accept: Path, rows: int | None, *, quiet: bool) -> None:
+def _check_forecast(planned: ct.Plan, accept: Path | None, rows: int | None, *, quiet: bool) -> None:
     """Raise before anything is spent unless the forecast passes all criteria."""
+    if accept is None:
+        return
     with progress("judging the plan", quiet=quiet):
         words = failed(judged(planned, accept, rows))
     if words:

@@ -60,11 +60,7 @@ def statement(
         made = _document(release or [], ledger, accept, (reviewed_by, approved_by))
         if checklist:
             made = _checked(made)
-        written = (
-            b""
-            if json and output is None
-            else _written(made, ".md" if output is None else output.suffix.lower(), registry=registry)
-        )
+        written = _written(made, ".md" if output is None else output.suffix.lower(), registry=registry)
     if output is not None:
         with writing(output):
             write_bytes(output, written)

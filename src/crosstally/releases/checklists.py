@@ -83,7 +83,7 @@ def _composed(facts: Mapping[str, Any]) -> str:
         return "The sum of the releases named; what else was published about the people is not known here."
     raised = len(facts["ledger"]["raised"])
     return "The ledger adds up every spend on these people and refuses what exceeds the cap" + (
-        f", which was raised {raised} times." if raised else "."
+        f", which was raised {raised} time{'s' * (raised > 1)}." if raised else "."
     )
 
 

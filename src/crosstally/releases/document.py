@@ -127,8 +127,8 @@ _CRITERIA = (
     "Judged from the noise of the release, not from the data. The verdict gates nothing; a new attempt is a new charge."
 )
 _DECIDED = (
-    "No release is made by a schema that is marked as a draft: somebody removed the mark, and files do not say who. "
-    "Names below are as stated by whoever made this document, or as the ledger recorded them."
+    "No release is made by a schema that is marked as a draft. Files do not say who reviewed one, or approved a plan: "
+    "names below are as stated by whoever made this document, or as the ledger recorded them."
 )
 
 
@@ -138,7 +138,7 @@ _DECIDED = (
 def _published(files: Sequence[File], account: Account | None, schemas: Sequence[Schema]) -> Section:
     sentences = [f"{at}Tables of {schema.counted}, by {', '.join(schema.names)}." for at, schema in _numbered(schemas)]
     sentences.append(
-        "Anybody who has a release reads from it every table of these attributes, each number with its error."
+        "Anybody who has a release reads every table of these attributes from it, with what is known of each error."
     )
     if account is None:
         rows = tuple(
@@ -232,7 +232,7 @@ def _mechanisms(files: Sequence[File], account: Account | None) -> Iterator[dict
         asked = [(one.query, one.noise, 1) for one in each.release.bought if one.noise is not None]
         spends.append((each.name, asked, each.release.schema, each.release.statement.neighbours))
         if each.release.choices:
-            yield _mechanism(each.name, "choices of what to measure", "gumbel on scores", [(1.0, 1.0, 1)])
+            yield _mechanism(each.name, _KINDS["choice"], "Gumbel, on scores", [(1.0, 1.0, len(each.release.choices))])
     for name, asked, schema, neighbours in spends:
         found: dict[tuple[str, NoiseKind], list[tuple[float, float, int]]] = {}
         for query, noise, number in asked:
@@ -241,7 +241,8 @@ def _mechanisms(files: Sequence[File], account: Account | None) -> Iterator[dict
             found.setdefault((_kind(query), noise.kind), []).append((noise.scale, largest, number))
         for (kind, noise), alike in found.items():
             norm = "L2" if noise is NoiseKind.GAUSSIAN else "L1"
-            yield _mechanism(name, kind, f"discrete {noise.value}", alike, norm)
+            words = "Gumbel, on scores" if noise is NoiseKind.GUMBEL else f"discrete {noise.value.capitalize()}"
+            yield _mechanism(name, kind, words, alike, norm)
 
 
 def _mechanism(
