@@ -250,7 +250,7 @@ CENTRAL = (
         "strategies/test_two_stage_solvers.py::test_what_the_whole_budget_buys_for_one_table",
     ),
     Mutant(
-        "strategies/two_stage.py",
+        "strategies/water_filling.py",
         "(middle, high) if excess(middle) > 0 else (low, middle)",
         "(middle, high) if excess(middle) > 1 else (low, middle)",
         "strategies/test_two_stage_solvers.py::test_water_filling_is_the_optimum",

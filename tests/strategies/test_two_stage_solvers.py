@@ -12,8 +12,8 @@ import scipy.optimize
 from crosstally.budget import Budget, Neighbours
 from crosstally.strategies.goal import Goal, goal_of
 from crosstally.strategies.strategy import Task
-from crosstally.strategies.two_stage import believed_precisions, best_precisions
 from crosstally.strategies.view_shares import Belief, TableBudget, ViewShares, best_shares, inferred_score
+from crosstally.strategies.water_filling import believed_precisions, best_precisions
 from simulated import schema_of
 
 
