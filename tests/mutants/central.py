@@ -176,9 +176,15 @@ CENTRAL = (
     ),
     Mutant(
         "sources/counts.py",
-        "columns, self.unit.max_rows)",
-        "columns, self.unit.max_rows + 1)",
+        "else self.unit.max_rows)",
+        "else self.unit.max_rows + 1)",
         "sources/test_units.py::test_at_most_the_bound_of_each_unit",
+    ),
+    Mutant(
+        "sources/counts.py",
+        "self._schema.parts // units.astype(np.int64)",
+        "-(-self._schema.parts // units.astype(np.int64))",
+        "sources/test_units.py::test_no_number_of_rows_counts_more_than_once",
     ),
     Mutant(
         "sources/counts.py",
