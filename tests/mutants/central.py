@@ -32,12 +32,6 @@ CENTRAL = (
         "gaussian_curve.py",
         "_short_above(6 * third / (1 + root))",
         "_short_above(3 * third)",  # that of normal noise
-        "privacy/test_gaussian_curve.py::test_a_move_by_one_costs_the_widest_step_and_hardly_more",
-    ),
-    Mutant(
-        "gaussian_curve.py",
-        "_short_above(6 * third / (1 + root))",
-        "_short_above(3 * third)",
         "privacy/test_gaussian_curve.py::test_adaptive_plans_keep_within_the_curve",
     ),
     Mutant(
@@ -96,14 +90,14 @@ CENTRAL = (
         "strategies/test_huge_budgets.py::test_every_strategy_releases_with_it",
     ),
     Mutant(
-        "plans/joint_cost.py",
-        "(8 if noise.kind is NoiseKind.GUMBEL else 2)",
-        "8",
-        "strategies/test_strategies.py::test_laplace_in_rho_counts_half_the_square_of_epsilon",
+        "budget.py",
+        "(2 if self.kind is NoiseKind.GUMBEL else 1) / scale",
+        "1 / scale",
+        "privacy/test_choice.py::test_it_costs_what_brute_force_and_the_ledger_say",
     ),
     Mutant(
         "plans/joint_cost.py",
-        "together = largest * (schema.max_rows if pure else schema.max_rows**2)",
+        'together = largest * (schema.max_rows if currency == "epsilon" else schema.max_rows**2)',
         "together = largest * schema.max_rows",
         "plans/test_joint_sensitivity.py::test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours",
     ),
@@ -115,12 +109,12 @@ CENTRAL = (
     ),
     Mutant(
         "plans/joint_cost.py",
-        "return l1 if pure else [moved**2 for moved in l1]",
+        'return l1 if currency == "epsilon" else [moved**2 for moved in l1]',
         "return l1",
         "plans/test_joint_sensitivity.py::test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours",
     ),
     Mutant(
-        "plans/joint_cost.py",
+        "budget.py",
         "1 / (2 * scale**2)",
         "1 / (4 * scale**2)",
         "plans/test_linear_cost.py::test_the_cost_is_the_largest_over_all_neighbours",
@@ -133,14 +127,14 @@ CENTRAL = (
     ),
     Mutant(
         "strategies/strategy.py",
-        "return ratio if budget.pure else math.sqrt(ratio)",
-        "return ratio",
+        'spent if currency == "epsilon" else math.sqrt(spent)',
+        "spent",
         "plans/test_joint_sensitivity.py::test_under_replacement_requests_spend_the_whole_budget_and_no_more",
     ),
     Mutant(
-        "plans/request.py",
-        "budget.amount**2 / 2 if budget.pure",
-        "budget.amount**2 / 4 if budget.pure",
+        "budget.py",
+        "return self.amount**2 / 2 if self.pure",
+        "return self.amount**2 / 4 if self.pure",
         "test_stages.py::test_stages_of_both_kinds_add_up_in_rho",
     ),
     Mutant(
