@@ -47,11 +47,13 @@ FORMATS = Path(__file__).parent.parent / "formats"
 _AT_ONE_PLACE = 25
 _NOBODY = 65_534  # the user and group who own nothing
 _SCHEMA = {"attributes": [{"name": "sex", "values": ["f", "m"]}, {"name": "age", "edges": [0, 18, 65, 99]}]}
+_NEXT_YEAR = {"attributes": [{"name": "sex", "values": ["f", "m"]}, {"name": "age", "edges": [0, 30, 99]}]}
+_CAP = ct.Budget(epsilon=10**4, delta="1e-6")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder with a private table, a ledger, a protocol, a device and a collector."""
+    """A folder with a private table, an account of two schemas, a protocol, a device and a collector."""
 
     folder: Path
 
@@ -62,8 +64,10 @@ class Place:
         (folder / "people.schema.json").write_text(json.dumps(_SCHEMA))
         lines = [f"{'fm'[i % 2]},{i % 90}" for i in range(3_000)]
         (folder / "people.csv").write_text("\n".join(["sex,age", *lines]) + "\n")
-        schema = ct.Schema.load(folder / "people.schema.json")
-        ct.Ledger.create(folder / "people.ledger", schema=schema, budget=ct.Budget(epsilon=10**6))
+        (folder / "next.schema.json").write_text(json.dumps(_NEXT_YEAR))
+        schemas = [ct.Schema.load(folder / f"{name}.schema.json") for name in ("people", "next")]
+        account = ct.Ledger.create(folder / "people.ledger", schema=schemas[0], budget=_CAP)
+        account.admit(schemas[1], at_most=1)
         return cls(folder)
 
     @property
@@ -80,8 +84,8 @@ class Place:
 
 
 def _release(place: Place, key: str) -> list[str]:
-    f = place.folder
-    fixed = ["release", f / "people.csv", "--schema", f / "people.schema.json", "--epsilon", "1", "--tables", "sex"]
+    f, schema = place.folder, "next" if key.startswith("release-next") else "people"
+    fixed = ["release", f / "people.csv", "--schema", f / f"{schema}.schema.json", "--epsilon", "1", "--tables", "sex"]
     return [
         str(each)
         for each in (
@@ -100,7 +104,8 @@ def _release(place: Place, key: str) -> list[str]:
 
 def _ask(place: Place, key: str) -> list[str]:
     f = place.folder
-    fixed = ["ask", f / "people.csv", "--ledger", f / "people.ledger", "sex = f", "--epsilon", "1", "--key", key]
+    of = ["--ledger", f / "people.ledger", "--schema", f / "people.schema.json"]
+    fixed = ["ask", f / "people.csv", *of, "sex = f", "--mu2", "1", "--key", key]
     return [str(each) for each in fixed]
 
 
@@ -190,6 +195,7 @@ def _saved(place: Place, key: str, code: int) -> str:
 Command = Callable[[Place, str], "list[str] | Callable[[], int]"]
 COMMANDS: dict[str, tuple[Command, Callable[[Place, str, int], str]]] = {
     "release": (_release, _spent),
+    "release next year": (_release, _spent),
     "ask": (_ask, _spent),
     "report": (_report, _reported),
     "collect release": (_collect, _collected),
@@ -266,7 +272,7 @@ def run(fault: str, command: str, count: int, folder: Path, *, seed: int = 0) ->
     _open_way(folder)
     surround, send = FAULTS[fault]
     made, looked = COMMANDS[command]
-    name = command.split(maxsplit=1)[0]
+    name = command.replace(" ", "-")
     first = made(place, f"{name}-first")
     told = io.StringIO()
     code = first() if callable(first) else _quiet(first, told)  # what it loads is there for all children
