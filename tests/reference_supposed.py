@@ -13,7 +13,7 @@ People are then drawn one by one, and the table of those drawn is fitted to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Axes = tuple[int, ...]
 
-SIZES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 MOST_LOG = 8.0
 LEAST = 0.01  # people in a cell, so that every margin can be reached
 
@@ -60,15 +59,19 @@ def along(part: Floats, axes: Axes, ndim: int) -> Floats:
 
 
 def with_log_interactions(
-    rng: np.random.Generator, margins: Mapping[Axes, Floats], weights: Mapping[int, Floats]
+    rng: np.random.Generator, margins: Mapping[Axes, Floats], law: Callable[[Axes], Floats]
 ) -> Floats:
-    """A table of people with the covered margins, and interactions of every uncovered set of three and more axes."""
+    """A table of people with the covered margins, and interactions of every uncovered set of three and more axes.
+
+    ``law`` has the sizes of the interaction of a set and their weights.
+    """
     shape = np.broadcast_shapes(*(each.shape for each in margins.values()))
     base, logs = fitted(np.ones(shape), margins), np.zeros(shape)
     for order in range(3, len(shape) + 1):
         for axes in combinations(range(len(shape)), order):
             if not any(set(axes) <= set(covered) for covered in margins):
-                size = rng.choice(SIZES, p=weights[order] / weights[order].sum())
+                sizes, weights = law(axes)
+                size = rng.choice(sizes, p=weights / weights.sum())
                 logs = logs + size * along(centred(rng, [shape[axis] for axis in axes]), axes, len(shape))
     table = fitted(base * np.exp(np.clip(logs, -MOST_LOG, MOST_LOG)), margins)
     return people(rng, table, margins)

@@ -39,7 +39,7 @@ from crosstally.local import Protocol, design
 from crosstally.local.collector import release_of
 from crosstally.local.estimate.report_counts import measurements_of
 from crosstally.releases import Release, Statement, publish
-from reference_supposed import summed, with_log_interactions, with_moment
+from reference_supposed import Axes, summed, with_log_interactions, with_moment
 from simulated import margin, measured, people, schema_of
 
 Floats = NDArray[np.float64]
@@ -171,7 +171,13 @@ TRIPLE, DRAWN = (0, 1, 3), 4
 
 def supposed_central(rng: np.random.Generator, full: NDArray[np.int64], release: Release) -> list[Floats]:
     """Tables with the true pairs, interactions of three attributes of the sizes that the release learned."""
-    return [with_log_interactions(rng, _true_pairs(full), release._sizes().orders) for _ in range(DRAWN)]
+    law = sizes_of(release, release.schema.names)
+    return [with_log_interactions(rng, _true_pairs(full), law) for _ in range(DRAWN)]
+
+
+def sizes_of(release: Release, names: Sequence[str]) -> Callable[[Axes], Floats]:
+    """The law of the size of an interaction that a release supposes, by the axes of a table over some attributes."""
+    return lambda axes: release._sizes().of([names[axis] for axis in axes])
 
 
 def supposed_local(rng: np.random.Generator, full: NDArray[np.int64], release: Release) -> list[Floats]:

@@ -19,6 +19,7 @@ from simulated_figures import (
     even,
     pooled,
     simulated,
+    sizes_of,
     unmeasured_figures,
 )
 
@@ -134,7 +135,7 @@ def supposed_errors(rng: np.random.Generator, release: Release, number: int) -> 
     shape, apart = release.schema.sizes(NAMES), dict[str, list[Floats]]()
     for _ in range(number):
         answer = plain_figures(fitted(np.ones(shape), margins_of(draws, int(rng.integers(1, 101)))))
-        truth = plain_figures(with_log_interactions(rng, margins_of(draws, 0), release._sizes().orders))
+        truth = plain_figures(with_log_interactions(rng, margins_of(draws, 0), sizes_of(release, NAMES)))
         for name, each in answer.items():
             apart.setdefault(f"unmeasured {name}", []).append(np.abs(each - truth[name]))
     return {name: np.array(each) for name, each in apart.items()}

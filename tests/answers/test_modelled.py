@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.answers.interactions import SIZES, centred, learned_sizes
+from crosstally.answers.interactions import SIZES, Effects, Sizes, centred, learned, learned_sizes
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.unmeasured.proportional_fitting import raked
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
@@ -58,10 +58,44 @@ def test_the_size_of_interactions_is_learned() -> None:
     found = []
     for full in (flat, strong):
         release = released(rng, full, views)
-        weights_of_pairs = learned_sizes(release.estimate, release._bootstrap()).orders[2]
-        assert weights_of_pairs.sum() == pytest.approx(1)
-        found.append(float(np.sqrt(weights_of_pairs @ SIZES**2)))
+        sizes, weights_of_pair = learned_sizes(release.estimate, release._bootstrap()).of(("a0", "a1"))
+        assert weights_of_pair.sum() == pytest.approx(1)
+        found.append(float(np.sqrt(weights_of_pair @ sizes**2)))
     assert found[1] > 1.3 * found[0]
+
+
+def peaked(sizes: Sequence[float]) -> NDArray[np.float64]:
+    """Log-likelihoods of sets whose sizes are known to about 10%."""
+    return -0.5 * ((np.log(SIZES) - np.log(sizes)[:, None]) / 0.1) ** 2
+
+
+def test_sizes_follow_their_attributes() -> None:
+    """Eight attributes in all pairs, the last one is in none. Pairs with a0 are three times as large as the others."""
+    schema = schema_of(*[4] * 9)
+    pairs = list(combinations(schema.names[:8], 2))
+    logs = peaked([0.6 if "a0" in pair else 0.2 for pair in pairs])
+    weights, effects = learned(pairs, logs, np.full(len(SIZES), 1 / len(SIZES)), Effects.before(schema, pairs))
+    assert effects.of(("a0",))[0] - effects.of(("a1",))[0] == pytest.approx(np.log(3), abs=0.35)
+    assert effects.of(("a8",))[0] == pytest.approx(0, abs=1e-6)
+    assert effects.of(("a8",))[1] == pytest.approx(0.25, rel=0.05)  # nothing is known of it
+    assert effects.of(("a1",))[1] < 0.1
+    sizes = Sizes({2: weights}, {2: effects})
+    strong, weak = (float(np.exp(law[1] @ np.log(law[0]))) for law in (sizes.of(("a0", "a8")), sizes.of(("a1", "a8"))))
+    assert strong > 2 * weak
+
+
+def test_large_tables_have_larger_interactions_where_measured_ones_do() -> None:
+    """Sizes grow with the root of the number of cells: an attribute of 64 values that nobody measured follows."""
+    values = [2, 2, 4, 4, 8, 8, 16, 16, 64]
+    schema = schema_of(*values)
+    pairs = list(combinations(schema.names[:8], 2))
+    prior = np.full(len(SIZES), 1 / len(SIZES))
+    found = []
+    for power in (0.5, 0.0):
+        logs = peaked([0.05 * np.prod(schema.sizes(pair)) ** power for pair in pairs])
+        found.append(learned(pairs, logs, prior, Effects.before(schema, pairs))[1].of(("a8",))[0])
+    assert found[0] > 0.5
+    assert abs(found[1]) < 0.25
 
 
 def test_what_a_modelled_answer_is() -> None:
@@ -216,7 +250,6 @@ def test_attributes_of_weak_pairs_have_weaker_left_out_ones() -> None:
     full = correlated(rng, [0.8, 0.8, 0.8, 0.0, 0.0, 0.0])
     views = [pair for pair in combinations(range(6), 2) if pair not in {(0, 1), (3, 4)}]
     sizes = released(rng, full, views)._sizes()
-    strong, weak = (np.sqrt(sizes.of(names) @ SIZES**2) for names in (("a0", "a1"), ("a3", "a4")))
+    laws = (sizes.of(names) for names in (("a0", "a1"), ("a3", "a4")))
+    strong, weak = (float(np.sqrt(law[1] @ law[0] ** 2)) for law in laws)
     assert strong > 1.2 * weak
-    alone = sizes.of(("x", "y"))  # nothing near it was measured: that of its order
-    assert alone == pytest.approx(sizes.orders[2])

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crosstally.answers.interactions import SIZES as GRID
-from crosstally.answers.interactions import interaction_factors, own_sizes
+from crosstally.answers.interactions import interaction_factors, own_sizes, within_groups
 from crosstally.answers.marginal import ErrorKind
 from crosstally.answers.spread import InGroups, spread
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
@@ -191,25 +190,26 @@ def test_own_sizes_tell_a_dependent_pair_from_an_independent_one() -> None:
         model = estimate, errors.bootstrap(), errors.sizes()
         assert own_sizes(*model, ("a0", "a1", "a2")) is None
         for names, roots in found.items():
-            weights = own_sizes(*model, names)
-            assert weights is not None
-            assert weights.sum() == pytest.approx(1)
-            roots.append(float(np.sqrt(weights @ GRID**2)))
+            law = own_sizes(*model, names)
+            assert law is not None
+            assert law[1].sum() == pytest.approx(1)
+            roots.append(float(np.sqrt(law[1] @ law[0] ** 2)))
     assert np.mean(found["a0", "a1"]) > 2 * np.mean(found["a0", "a2"])
 
 
-def test_interactions_are_stretched_up_to_the_largest_size() -> None:
-    """Four values of one group, evenly: interactions are twice as large; a value alone keeps its size."""
-    assert InGroups(np.array([0] * 4 + [1]), np.array([0.25] * 4 + [1.0]), np.arange(5)).stretch().tolist() == [
-        2
-    ] * 4 + [1]
-    small, large = ({2: np.eye(len(GRID))[i]} for i in (0, -1))
-    factors = np.array([2.0] * 20 + [1.0] * 20)
+def test_sizes_within_groups_are_half_as_large_again_up_to_the_largest() -> None:
+    """Of groups of size 0.1: the logarithm has the mean log 0.15 and the standard deviation 0.9; 3.2 is the largest."""
+    sizes, weights = within_groups(np.array([[0.1], [1.0]]))
+    mean = float(weights @ np.log(sizes))
+    assert mean == pytest.approx(np.log(0.15))
+    assert float(weights @ (np.log(sizes) - mean) ** 2) == pytest.approx(0.9**2)
+    assert within_groups(np.array([[3.2], [1.0]]))[0].max() == 3.2
+    assert weights.sum() == pytest.approx(1)
 
-    def root(sizes: Mapping[int, NDArray[Any]], values: slice) -> float:
-        found = np.log(interaction_factors(Normals(1), sizes, (40, 30), [(0, 1)], stretched={0: factors}))
-        return float(np.sqrt(np.square(found[:, values]).mean()))
 
-    # Over 40 draws the doubt about sizes is the same for both halves: their ratio has a standard error below 1%
-    assert root(small, slice(20)) / root(small, slice(20, 40)) == pytest.approx(2.0, rel=0.05)
-    assert root(large, slice(20)) < 3.2 * 1.05
+def test_interactions_have_the_sizes_of_their_laws() -> None:
+    """A quarter of size 0.1 and the rest of 0.4: the mean square in logs is 0.01 / 4 + 3 x 0.16 / 4 = 0.1225."""
+    found = np.log(interaction_factors(Normals(1), (40, 30), {(0, 1): np.array([[0.1, 0.4], [0.25, 0.75]])}))
+    assert float(np.square(found).mean()) == pytest.approx(0.1225, rel=0.02)
+    roots = np.sqrt(np.square(found).mean(axis=(1, 2)))
+    assert np.mean(roots < 0.2) == pytest.approx(0.25, abs=0.02)

@@ -109,19 +109,21 @@ def _tested(stack: Floats, expected: Callable[[Floats], Floats], excess: float) 
     from numpy.random import Generator, Philox
 
     random, noise = Generator(Philox(_SEED)), stack[1:] - stack[0]
-    variance = (noise**2).mean(axis=0)
+    squares, number = (noise**2).sum(axis=0), len(noise)
 
-    def statistics(tables: Floats) -> Floats:
+    def statistics(tables: Floats, variance: Floats) -> Floats:
         null = expected(tables)
         scale = np.broadcast_to(variance + excess * null, tables.shape)
         parts = np.divide((tables - null) ** 2, scale, out=np.zeros_like(tables), where=scale > 0)
         return np.asarray(parts.reshape(len(tables), -1).sum(axis=1))
 
     # A draw of noise serves several draws of people; without people each serves once
-    drawn = noise[np.arange(_REFERENCES) % len(noise)] if excess else noise
+    drawn = noise[np.arange(_REFERENCES) % number] if excess else noise
     null = np.broadcast_to(expected(stack[:1]), drawn.shape)
-    references = statistics((excess * random.poisson(null / excess) if excess else null) + drawn)
-    found = float(statistics(stack[:1])[0])
+    people = excess * random.poisson(null / excess) if excess else null
+    # v of a reference comes from the other draws, as that of the table does: from draws that are not its own noise
+    references = statistics(people + drawn, (squares - drawn**2) / (number - 1))
+    found = float(statistics(stack[:1], squares / number)[0])
     return found, (1 + int((references >= found).sum())) / (1 + len(references))
 
 

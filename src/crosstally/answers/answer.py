@@ -300,8 +300,7 @@ class _Asked:
             own, kind = Bounds(ends=ends, possible=possible), ErrorKind.BOUNDS
             whole = of_groups.cells if isinstance(of_groups, Draws) else None
             if isinstance(whole, Covered | Modelled) and known and errors.sizes is not None:
-                own_sizes_of = partial(self._own_sizes, found.attributes)
-                cells = SpreadOverGroups(whole, errors.sizes, axes, cells=found.values, own=own_sizes_of)
+                cells = SpreadOverGroups(whole, axes, found.values, partial(self._sizes, found.attributes))
                 own, kind = Draws(modelled=True, cells=cells, possible=possible), ErrorKind.MODELLED
         shares = {axis: each.shares[None] for axis, each in axes.items()}
         return replace(
@@ -313,12 +312,13 @@ class _Asked:
             uncertainty=own,
         )
 
-    def _own_sizes(self, names: Names, axes: tuple[int, ...]) -> Floats | None:
-        """The weights of the sizes of the interaction of some axes of a table of groups, where that is covered."""
+    def _sizes(self, names: Names, axes: tuple[int, ...]) -> Floats:
+        """The law of the size of the interaction of some axes of a table of groups: its own where that is covered."""
         assert self.errors.bootstrap is not None  # asked for by intervals alone
         assert self.errors.sizes is not None
-        some = tuple(names[axis] for axis in axes)
-        return own_sizes(self.estimate, self.errors.bootstrap(), self.errors.sizes(), some)
+        some, sizes = tuple(names[axis] for axis in axes), self.errors.sizes()
+        own = own_sizes(self.estimate, self.errors.bootstrap(), sizes, some)
+        return sizes.of(some) if own is None else own
 
 
 def _unshrunk(errors: ErrorBars, estimate: Estimate, names: Names, values: Floats | None) -> Floats:

@@ -117,9 +117,7 @@ class ErrorBars:
             return self.sizes()
         if referred not in self._sizes_beside:
             trials = chosen.trials(referred=referred)
-            sizes = self.sizes()
-            orders = calibrated(sizes.orders, trials, seed=self.digest)
-            self._sizes_beside[referred] = sizes if orders is sizes.orders else Sizes(orders, {})
+            self._sizes_beside[referred] = calibrated(self.sizes(), trials, seed=self.digest)
         return self._sizes_beside[referred]
 
     def moments(self, estimate: Estimate) -> Moments | None:

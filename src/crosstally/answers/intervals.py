@@ -38,7 +38,14 @@ from itertools import combinations
 import numpy as np
 
 from crosstally.answers.changes import Change
-from crosstally.answers.interactions import SIZES, Sizes, centred, interaction_factors, unknown_sets
+from crosstally.answers.interactions import (
+    SIZES,
+    Sizes,
+    centred,
+    drawn_sizes,
+    interaction_factors,
+    unknown_sets,
+)
 from crosstally.answers.uncertainty import Spread
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.proportional_fitting import greatest_entropy_again, raked
@@ -213,7 +220,7 @@ class Modelled:
         known, values, sizes = self.known, self.values[None], self.sizes()
         normals = Normals(self.bootstrap().seed + 1)
         own = {axes: sizes.of([self.names[axis] for axis in axes]) for axes in unknown_sets(known)}
-        factors = interaction_factors(normals, sizes.orders, known.shape, list(own), own=own)
+        factors = interaction_factors(normals, known.shape, own)
         return np.concatenate([values, raked(values * factors, values, known.subsets, len(known.shape))])
 
     def draws(self) -> Floats:
@@ -231,8 +238,8 @@ class Modelled:
         for order in range(1, ndim + 1):
             for axes in combinations(range(ndim), order):
                 if not covered[tuple(int(axis in axes) for axis in range(ndim))]:
-                    weights = sizes.of([self.names[axis] for axis in axes]) if order > 1 else None
-                    logs += _interaction(seed, self.names, shape, axes, weights=weights, number=number)
+                    law = sizes.of([self.names[axis] for axis in axes]) if order > 1 else None
+                    logs += _interaction(seed, self.names, shape, axes, law=law, number=number)
         people = Normals(stream_seed(seed, "people", self.names)).draw((number, *shape))
         moved = tables * np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) + np.sqrt(np.maximum(tables, 0.0)) * people
         least = math.exp(-_MOST_LOG) * tables  # with zeros, some margins could not be reached
@@ -266,10 +273,10 @@ def _interaction(
     shape: Sequence[int],
     axes: Sequence[int],
     *,
-    weights: Floats | None,
+    law: Floats | None,
     number: int,
 ) -> Floats:
-    """Random interactions of some axes, in logs; without weights of the sizes they may be anything.
+    """Random interactions of some axes, in logs; without a law of their sizes they may be anything.
 
     Sizes and signs have a stream each, so that the first draws are the same however many there are.
     """
@@ -277,8 +284,6 @@ def _interaction(
     own_names = [names[axis] for axis in ordered]
     chosen = Normals(stream_seed(seed, "size", own_names)).uniform(number)
     normals = Normals(stream_seed(seed, "interaction", own_names))
-    size = np.full(number, SIZES[-1])
-    if weights is not None:
-        size = SIZES[np.searchsorted(np.cumsum(weights), chosen).clip(max=len(SIZES) - 1)]
+    size = np.full(number, SIZES[-1]) if law is None else drawn_sizes(law, chosen)
     own = centred(normals, number, [shape[axis] for axis in ordered]) * size.reshape(-1, *[1] * len(ordered))
     return placed(own, ordered, len(shape))

@@ -7,10 +7,8 @@ noise     u and pi_k of each replicate of the inference, multiplied;
 model     within a group shares may depend on the other attributes. Nobody measured how: each set of attributes that
           holds one in groups gets random interactions, raked back to the cells of groups and to the tables in full (as
           in ``intervals``). Their size follows from that of the same set's interaction between groups, if its groups
-          were measured, else from sets of its order (``interactions``). If the interactions z_k of the values of a
-          group are independent with standard deviation t, that of the group is about sum pi_k z_k, with standard
-          deviation t sqrt(sum pi_k^2). So where groups have s, values have t = s / sqrt(sum pi_k^2), for each attribute
-          in groups: twice as much where four values share a group evenly (``stretch``);
+          were measured, else from sets of its order (``interactions``): about half as large again, whatever the
+          number of values in a group;
 people    of u people a value has a binomial number: u pi_k (1 - pi_k), pi_k the product over all attributes in groups.
           If the table of groups was not measured, u pi_k (1 - (1 - f) pi_k), f the share of its coefficients that was
           not.
@@ -30,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosstally.answers.changes import Change
-from crosstally.answers.interactions import Sizes, interaction_factors
+from crosstally.answers.interactions import interaction_factors, within_groups
 from crosstally.answers.intervals import LEAST, MARGIN, Covered, Modelled, modelled_spread, squares_shared
 from crosstally.answers.uncertainty import Spread, Uncertainty, whole_ends
 from crosstally.answers.unmeasured.proportional_fitting import rake
@@ -48,14 +46,6 @@ class InGroups:
     groups: NDArray[np.intp]
     shares: Floats
     full: NDArray[np.intp]
-
-    def stretch(self) -> Floats:
-        """For each value how much larger its interactions are than those of its group, if they are independent.
-
-        >>> InGroups(np.array([0, 0, 1]), np.array([0.6, 0.8, 1.0]), np.arange(3)).stretch().tolist()  # 0.36 + 0.64 = 1
-        [1.0, 1.0, 1.0]
-        """
-        return np.asarray(1 / np.sqrt(np.bincount(self.groups, self.shares**2)[self.groups]))
 
     def in_full(self, bootstrap: Bootstrap) -> Floats:
         """The table in full of the truth of the replicates, then of each of them: (tables, values)."""
@@ -75,14 +65,13 @@ def spread(stack: NDArray[Any], axes: Mapping[int, InGroups], shares: Mapping[in
 class SpreadOverGroups:
     """A table spread over values: ``whole`` is the table of groups, ``cells`` are its cells.
 
-    ``own`` has the weights of the sizes of the interaction of some axes of the table of groups, where it is covered.
+    ``sizes`` has the law of the size of the interaction of some axes of the table of groups.
     """
 
     whole: Covered | Modelled
-    sizes: Callable[[], Sizes]
     axes: Mapping[int, InGroups]
     cells: Floats
-    own: Callable[[tuple[int, ...]], Floats | None]
+    sizes: Callable[[tuple[int, ...]], Floats]
 
     def spread(self, change: Change | None) -> Spread:
         """Of the cells, or of sums of them."""
@@ -113,10 +102,9 @@ class SpreadOverGroups:
         values = spread(self.cells[None], self.axes, self._shares)
         shape, ndim = values.shape[1:], values.ndim - 1
         sets = [axes for n in range(2, ndim + 1) for axes in combinations(range(ndim), n) if set(axes) & set(self.axes)]
-        own = {axes: found for axes in sets if (found := self.own(axes)) is not None}
-        stretched = {axis: each.stretch() for axis, each in self.axes.items()}
         normals = Normals(self.whole.bootstrap().seed + 2)
-        factors = interaction_factors(normals, self.sizes().orders, shape, sets, own=own, stretched=stretched)
+        laws = {axes: within_groups(self.sizes(axes)) for axes in sets}
+        factors = interaction_factors(normals, shape, laws)
         groups = self.cells[None]
         if isinstance(self.whole, Modelled):
             moved = self.whole.drawn()[1:]

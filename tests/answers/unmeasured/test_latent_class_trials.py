@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import crosstally as ct
-from crosstally.answers.interactions import SIZES
+from crosstally.answers.interactions import SIZES, Effects, Sizes
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.latent_class_model import Trial, calibrated
 from crosstally.answers.unmeasured.proportional_fitting import nearest_to_reference
@@ -150,13 +150,16 @@ def test_sizes_are_made_smaller_until_views_left_out_agree() -> None:
     covered[1, 1, 1] = False
     table = np.full((2, 2, 2), 1_000.0)
     known = Known((2, 2, 2), covered.ravel(), decompose(table[None], 3).reshape(1, -1))
-    large = {order: np.eye(len(SIZES))[5] for order in range(2, 6)}  # all of size .8
+    names = ("a", "b", "c")
+    alike = Effects({"a": 0, "b": 1, "c": 2}, np.zeros(3), np.zeros((3, 3)))
+    orders = range(2, 6)
+    large = Sizes({order: np.eye(len(SIZES))[5] for order in orders}, dict.fromkeys(orders, alike))  # all of size .8
 
-    def mean_square(weights: np.ndarray) -> float:
-        return float(weights @ SIZES**2)
+    def mean_square(law: np.ndarray) -> float:
+        return float(law[1] @ law[0] ** 2)
 
-    missed = [Trial(known, table, 80_000.0)] * 4
+    missed = [Trial(names, known, table, 80_000.0)] * 4
     found = calibrated(large, missed, seed=1)
-    assert mean_square(found[3]) == pytest.approx(0.1**2, rel=0.5)
-    assert calibrated(large, [Trial(known, table, 1e9)] * 4, seed=1) is large  # never larger
+    assert mean_square(found.of(names)) == pytest.approx(0.1**2, rel=0.5)
+    assert calibrated(large, [Trial(names, known, table, 1e9)] * 4, seed=1) is large  # never larger
     assert calibrated(large, missed[:1], seed=1) is large  # one view says too little

@@ -32,13 +32,13 @@ a class is impossible. The model is a guess of what was not measured: its tables
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstally.answers.interactions import interaction_factors, smaller_sizes, unknown_sets
+from crosstally.answers.interactions import Sizes, interaction_factors, unknown_sets
 from crosstally.answers.unmeasured.known import Known
 from crosstally.answers.unmeasured.maximum_entropy import greatest_entropy
 from crosstally.answers.unmeasured.proportional_fitting import nearest_to_reference, raked
@@ -74,6 +74,7 @@ _STREAM = 0x636C6173736573  # added to the seed, so that starts are not the nois
 class Trial:
     """A view left out: what is known of it, its prediction, and the squared error of that as the view tells it."""
 
+    names: tuple[str, ...]
     known: Known
     values: Floats
     squared: float
@@ -125,7 +126,7 @@ def held_out(estimate: Estimate, measurements: Sequence[Measurement]) -> Referen
     return ReferenceChoice(model, tuple(flat), tuple(referred))
 
 
-def calibrated(sizes: Mapping[int, Floats], trials: Sequence[Trial], *, seed: int) -> Mapping[int, Floats]:
+def calibrated(sizes: Sizes, trials: Sequence[Trial], *, seed: int) -> Sizes:
     """Weights of sizes of interactions, made smaller until views left out would have erred as they did.
 
     Sizes are learned from measured interactions beyond what smaller sets say (``interactions``). A prediction knows
@@ -141,14 +142,15 @@ def calibrated(sizes: Mapping[int, Floats], trials: Sequence[Trial], *, seed: in
         ratio = math.sqrt(max(missed, 0.0) / expected) if expected > 0 else 1.0
         if ratio >= 1:
             break
-        sizes = {order: smaller_sizes(own, max(ratio, _LEAST_RATIO)) for order, own in sizes.items()}
+        sizes = sizes.smaller(max(ratio, _LEAST_RATIO))
     return sizes
 
 
-def _expected(trial: Trial, sizes: Mapping[int, Floats], normals: Normals) -> float:
+def _expected(trial: Trial, sizes: Sizes, normals: Normals) -> float:
     """The mean square of what random interactions of these sizes change in the sets that were not known."""
     known, ndim = trial.known, len(trial.known.shape)
-    factors = interaction_factors(normals, sizes, known.shape, unknown_sets(known))
+    laws = {axes: sizes.of([trial.names[axis] for axis in axes]) for axes in unknown_sets(known)}
+    factors = interaction_factors(normals, known.shape, laws)
     values = trial.values[None]
     moved = decompose(raked(values * factors, values, known.subsets, ndim) - values, ndim).reshape(len(factors), -1)
     return float((moved[:, ~known.covered] ** 2).sum(axis=1).mean())
@@ -159,7 +161,7 @@ def _trial(estimate: Estimate, linear: Estimate, view: tuple[str, ...], known: K
     (found,) = (greatest_entropy if known.reference is None else nearest_to_reference)(known)
     differences = linear.coefficients[places] - decompose(found.values, len(known.shape)).ravel()
     squares = differences**2 - linear.variances[places]
-    return Trial(known, found.values, float(squares[~known.covered].sum()))
+    return Trial(view, known, found.values, float(squares[~known.covered].sum()))
 
 
 def _known(estimate: Estimate, view: tuple[str, ...], sets: Collection[tuple[str, ...]]) -> Known:
