@@ -22,15 +22,14 @@ from crosstally.designs.constructions import Found, orbit_numbers
 from crosstally.designs.covers import (
     Blocks,
     Room,
-    annealed,
     fewest_greedy,
     schonheim_bound,
-    selected,
     tidied,
     uncovered,
 )
 from crosstally.designs.geometry import affine_flats, prime_powers
 from crosstally.errors import CrosstallyError
+from crosstally_lab.design_search import annealed, selected
 
 MOST_POINTS = 62  # a character of the table for each point: 0-9, A-Z, a-z
 FIRST_STEPS, MOST_STEPS = 20_000, 20_000_000  # annealing steps of the first turn and of a long one (160 MB)

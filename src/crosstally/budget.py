@@ -33,15 +33,11 @@ _BUDGET_FIELDS = ["epsilon", "delta", "rho", "mu2", "rule"]
 _MOST_DECIMALS = 3_600  # after the point; what needs more is written as a ratio. With 300 digits before it still typed
 
 MOST_EPSILON = 10
-"""The epsilon above which the terminal asks and statements warn; a birth registry was published at 9.98
-(how-to/choose-a-budget.md)."""
-
-
+"""Above it the terminal asks and statements warn; births were published at 9.98 (how-to/choose-a-budget.md)."""
 Currency = Literal["epsilon", "rho", "mu2"]
 """What is added up: epsilon, rho (zero-concentrated), or mu^2 (Gaussian differential privacy)."""
 SIGNS: Mapping[str, str] = {"epsilon": "ε", "rho": "ρ", "mu2": "μ²"}
 """What is added up, as it is shown."""
-
 Amount = str | float | Fraction | Decimal
 """Types accepted as an epsilon, a delta or a rho: ``exact`` reads the decimal text."""
 

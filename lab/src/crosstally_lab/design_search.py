@@ -1,13 +1,16 @@
-"""Simulated annealing of covering designs; ranks and random numbers as in ``covering``."""
+"""Covering designs by simulated annealing of their blocks: what ``scripts/find_designs.py`` searches with."""
 
 # mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from crosstally.designs.covers import Blocks, binomial_table, subset_ranks
 from crosstally.kernels.covering import fraction, next_combination, next_state, number_below, subset_rank
 from crosstally.typing import Floats, Integers
 
@@ -164,3 +167,83 @@ def anneal_selection(  # noqa: PLR0917 (a kernel gets arrays and numbers)
         else:
             _swap(pool[new], pool[old], counts)
     return number
+
+
+def annealed(
+    number: int,
+    points: int,
+    size: int,
+    cover: int,
+    *,
+    orbits: NDArray[np.int64] | None = None,
+    steps: int = 1_000_000,
+    hottest: float = 0.6,
+    coldest: float = 0.15,
+    seed: int = 1,
+) -> Blocks | None:
+    """Exactly ``number`` blocks that cover every subset (every orbit of subsets); None when none were found.
+
+    Args:
+        number: Number of blocks (of base blocks, with orbits).
+        points: How many points there are.
+        size: Points of a block.
+        cover: Points of a subset.
+        orbits: The number of the orbit of each subset, when blocks stand for their images under a group.
+        steps: Changes proposed.
+        hottest: The temperature at the start.
+        coldest: The temperature at the end.
+        seed: Seed of start and proposals.
+    """
+    start = np.random.default_rng(seed)
+    blocks = np.array([start.permutation(points)[:size] for _ in range(number)], dtype=np.int64)
+    orbits = np.arange(math.comb(points, cover)) if orbits is None else orbits
+    ranks = np.concatenate(subset_ranks(np.sort(blocks, axis=1).tolist(), cover))
+    counts = np.bincount(orbits[ranks], minlength=int(orbits.max()) + 1)
+    left = anneal_blocks(
+        blocks,
+        np.array(binomial_table(points, cover)),
+        orbits,
+        counts,
+        points,
+        cover,
+        np.geomspace(hottest, coldest, steps),
+        np.uint64(seed * 2654435761 + 1),
+    )
+    return None if left else tuple(sorted(tuple(sorted(map(int, block))) for block in blocks))
+
+
+def selected(
+    pool: Sequence[Sequence[int]],
+    number: int,
+    points: int,
+    cover: int,
+    *,
+    steps: int = 1_000_000,
+    hottest: float = 4.0,
+    coldest: float = 0.25,
+    seed: int = 1,
+) -> tuple[int, ...] | None:
+    """The places of ``number`` blocks of a pool that cover every subset; None when none were found.
+
+    Args:
+        pool: Sorted blocks, all of one length.
+        number: How many to select.
+        points: How many points there are.
+        cover: Points of a subset.
+        steps: Swaps proposed.
+        hottest: The temperature at the start.
+        coldest: The temperature at the end.
+        seed: Seed of start and proposals.
+    """
+    ranks = np.array(subset_ranks(pool, cover))
+    subsets = math.comb(points, cover)
+    holders = np.argsort(ranks.ravel(), kind="stable") // ranks.shape[1]
+    held = np.bincount(ranks.ravel(), minlength=subsets)
+    if not held.all():
+        return None  # no selection covers what no block of the pool holds, and the kernel draws from its holders
+    starts = np.concatenate([[0], np.cumsum(held)])
+    chosen = np.random.default_rng(seed).choice(len(pool), number, replace=False)
+    counts = np.bincount(ranks[chosen].ravel(), minlength=subsets)
+    temperatures = np.geomspace(hottest, coldest, steps)
+    left = anneal_selection(ranks, starts, holders, chosen, counts, temperatures, np.uint64(seed * 7919 + 12345))
+    return None if left else tuple(sorted(map(int, chosen)))
