@@ -29,7 +29,8 @@ from crosstally.query.queries import Cells, Contrast, Kronecker, Product, sensit
 from crosstally.query.unit_table import UnitTable
 from crosstally.releases import Statement
 from crosstally.releases.publication import costs_of_entries
-from crosstally.releases.statement import belief
+from crosstally.releases.statement import belief, guarantee
+from crosstally.releases.totals import Total
 from crosstally.residuals.variances import closure_of
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.planner import Proposal, compare, rests_on_rows, solve_epsilon
@@ -134,6 +135,10 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "publication.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), currency="rho")),
     "strategy.requests_with_shares, choice": lambda r: requests_with_shares([CHOICE], [1], SCHEMA, RHO, r),
     "statement.belief": lambda r: belief(RHO, r, SCHEMA),
+    "statement.guarantee": lambda r: guarantee(RHO, r, SCHEMA),
+    "totals.Total": lambda r: (
+        Total(what="", budget=RHO, schema=SCHEMA, model="", protected=(), sentences=(), neighbours=r).neighbours
+    ),
     "statement.Statement": lambda r: Statement(strategy="x", budget=RHO, neighbours=r),
     "planner.Proposal": lambda r: query_of(Proposal(RHO, neighbours=r)),
     "plan_page.budget_in_words": lambda r: budget_in_words(Budget(epsilon=1), SCHEMA, r, None),

@@ -170,6 +170,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         Total(what="", budget=BUDGET, schema=SCHEMA, model="", protected=(), sentences=(), neighbours=word).neighbours
     ),
     "Task neighbours": lambda word: ct.strategies.Task(SCHEMA, None, budget=BUDGET, neighbours=word).neighbours,
+    "Task objective": lambda word: (
+        ct.strategies.Task(SCHEMA, None, budget=BUDGET, neighbours="replace", objective=word).objective
+    ),
     "crosstab normalize": lambda word: str(
         ct.analysis.crosstab(release().marginal("a0", "a1"), "a0", "a1", normalize=word).values
     ),

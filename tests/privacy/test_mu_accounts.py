@@ -159,8 +159,8 @@ def test_the_words_are_the_chances_of_a_guess() -> None:
     (words,) = [each for each in statement.plain(PATIENTS) if each.startswith("In chances")]
     mu = float(CAP.amount) ** 0.5
     inside, says = (math.ceil(100 * norm.cdf(steps * mu / 2)) for steps in (1, 2))
-    assert f"with a chance of at most {inside}%" in words
-    assert f"of at most {says}% about" in words
+    assert f"right at most {inside}% of the time" in words
+    assert f"and at most {says}% of the time about" in words
     assert float(gaussian_delta(CAP.amount, Fraction(1))) <= 1e-6
 
 

@@ -32,7 +32,6 @@ from crosstally.cli.options import (
     option,
 )
 from crosstally.cli.output.screen import amount, facts, number_of, people, print_json, progress, progress_of_reading
-from crosstally.cli.paid import check_not_behind
 from crosstally.cli.plan import failed, judged, show_verdicts
 from crosstally.cli.source_options import ReadingOptions, SourceOptions, settled
 from crosstally.errors import BudgetError, CrosstallyError, LedgerError, PlanError, SchemaError, SourceError
@@ -300,6 +299,8 @@ def _paying(plan: ct.Plan, path: Path, *, created: bool) -> Iterator[ct.Ledger]:
         )
     else:
         ledger = ct.Ledger.open(path, before_charge=before_charge)
+        from crosstally.cli.paid import check_not_behind
+
         check_not_behind(ledger)
     try:
         yield ledger

@@ -129,6 +129,7 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "objective", Objective(self.objective))
         object.__setattr__(self, "asked", self.asked and self.asked.for_schema(self.schema))
 
     @cached_property
