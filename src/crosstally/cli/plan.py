@@ -323,6 +323,8 @@ def stages_in_words(plan: ct.Plan) -> str:
     trial = "some pairs on trial, then " if rule.parameters.get("trial") else ""
     ones = "one-way tables that are not public" if plan.schema.public_counts() else "one-way tables"
     first = f"{float(plan.share - plan.units_share):.0%} of the budget"
+    if len(plan.later) > 1 and not rule.parameters.get("trial"):
+        first += f" ({float(1 - plan.later[-1].share):.0%} where rows are few)"
     return (
         f"First come the total and the {ones}, with {first}; then {trial}those larger "
         "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from "
