@@ -57,7 +57,7 @@ def checklist(document: Document) -> tuple[tuple[str, ...], tuple[tuple[str, ...
         collected = "Not covered: the rows were collected as they are."
     rows = (
         ("Unit of privacy", f"{unit}, {relation}", "Whether that is what people need protected."),
-        ("ε or ρ", f"{budget} for {total.what}", "Whether it is low enough for the harm at stake."),
+        ("ε, ρ or μ²", f"{budget} for {total.what}", "Whether it is low enough for the harm at stake."),
         ("δ", delta, "" if budget.pure else "Whether it is far below one over the number of people."),
         ("Mechanism", noise, ""),
         ("Composition", _composed(facts), "Whether there are releases outside of it."),

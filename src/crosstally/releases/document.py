@@ -116,9 +116,9 @@ def _against(total: Total) -> tuple[str, ...]:
     )
     groups = "What is true of groups is published on purpose, and may be guessed of members who took no part."
     how = (
-        "How: random noise was added to what each count or report says before anybody else saw it. The budget (ε or ρ) "
-        "says how little that noise hides: nothing can be learned of one person at 0, more at each higher number, and "
-        "budgets spent on the same people add up."
+        "How: random noise was added to what each count or report says before anybody else saw it. The budget (ε, ρ "
+        "or μ²) says how little that noise hides: nothing can be learned of one person at 0, more at each higher "
+        "number, and budgets spent on the same people add up."
     )
     return (whom, f"Against what: {what}. {groups}", how)
 
