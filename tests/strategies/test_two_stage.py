@@ -85,7 +85,7 @@ def test_larger_tables_count_for_more_as_the_objective_has_it() -> None:
     used = plain.weighed(Objective.CELLS, [2, 1.5, 4])
     assert used.of_tables[1][used.of_tables[1] > 0].tolist() == pytest.approx([3 / 17, 8 / 17, 6 / 17])
     balanced = plain.weighed(Objective.BALANCED)
-    powers = np.array([6.0, 8.0, 12.0]) ** 0.6
+    powers = np.array([6.0, 8.0, 12.0]) ** 0.5
     assert balanced.of_tables[1][balanced.of_tables[1] > 0].tolist() == pytest.approx((powers / powers.sum()).tolist())
     assert weighed.weights[1] == pytest.approx(plain.closure.weights(weighed.of_tables[1]))
 
