@@ -71,7 +71,19 @@ def create(
         return
     screen = people(quiet=quiet)
     screen.say(f"Created {ledger}: at most {created.budget}, {created.neighbours.value}, for every release together.")
-    screen.put(f"Next: crosstally release SOURCE --schema {schema} --epsilon 1 --ledger {ledger}")
+    delta = created.budget.to_dict().get("delta")
+    given = "--epsilon 1" if delta is None else f"--epsilon 1 --delta {delta}"
+    screen.put(f"Next: crosstally release SOURCE --schema {schema} {given} --ledger {ledger}")
+
+
+def _as_epsilon(ledger: ct.Ledger) -> str:
+    """What was spent as an epsilon at the delta of the cap, where there is one."""
+    if ledger.budget.delta is None or not ledger.spent:
+        return ""
+    from crosstally.privacy.accounting import implied
+
+    spent = ct.Budget.from_dict({ledger.currency: ledger.spent})
+    return f" (ε = {implied(spent, ledger.budget.delta):.4g}, δ = {decimal_text(ledger.budget.delta)})"
 
 
 def admit(
@@ -128,7 +140,7 @@ def show(ledger: LedgerFile, *, json: Json = False) -> None:
                 ("neighbours", opened.neighbours.value),
                 ("cap", str(opened.budget)),
                 *((f"raised to {each.budget}", _raised(each)) for each in opened.caps),
-                ("spent", amount(opened.spent, currency)),
+                ("spent", f"{amount(opened.spent, currency)}{_as_epsilon(opened)}"),
                 ("remains", f"{amount(opened.remaining, currency)}  {_bar(left)}"),
             ]
         )
