@@ -176,6 +176,14 @@ def test_a_raised_cap_says_who_and_why(folder: Path) -> None:
     assert "by the board: 2027" in ran_well("ledger", "show", folder / "people.ledger").out
 
 
+def test_an_option_is_no_name_of_an_account(folder: Path) -> None:
+    ran = run(
+        "release", folder / "people.csv", "--schema", folder / "s.json", "--epsilon", "1", "--new-ledger", "-o", "x"
+    )
+    assert (ran.code, ran.err) == (2, "crosstally: --ledger and --new-ledger need the name of a file, got -o\n")
+    assert not list(folder.glob("-*"))
+
+
 def test_an_older_copy_is_noticed_wherever_a_release_is_named(folder: Path) -> None:
     shutil.copy(folder / "people.ledger", folder / "old.copy")
     release(folder, "people.csv")

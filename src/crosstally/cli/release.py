@@ -121,6 +121,7 @@ def release(
     from crosstally.strategies.planner import compare
 
     paths, reading, silent = source or [], written.reading(), quiet or json
+    _check_names(files)
     found = _rows(paths, files, database, reading)
     read = None if files.schema is None else _load_schema(files.schema)
     target = files.output or _beside(paths, ".release.parquet", "-o")
@@ -154,6 +155,13 @@ def release(
         elif not quiet:
             _tell_summary(released, ledger, target, key, created=created)
     _tell_verdicts(verdicts, target, quiet=silent)
+
+
+def _check_names(files: ReleaseOptions) -> None:
+    """Raise where an option stands in the place of a ledger's file: it would name a new account."""
+    for path in (files.ledger, files.new_ledger):
+        if path is not None and path.name.startswith("-"):
+            raise CrosstallyError(f"--ledger and --new-ledger need the name of a file, got {path}")
 
 
 def _tell_verdicts(verdicts: tuple[Verdict, ...], target: Path, *, quiet: bool) -> None:
