@@ -146,6 +146,23 @@ def _given(budget: Budget) -> dict[str, Any]:
     return {budget.currency: budget.amount}
 
 
+@pytest.mark.parametrize(
+    ("budget", "factor"), [(Budget(epsilon=1), (0.85**2 + 0.15**2) ** -0.5), (Budget(rho="0.0005"), 1.0)], ids=str
+)
+def test_the_errors_of_a_wide_schema_have_a_range(budget: Budget, factor: float) -> None:
+    """That of one-way tables is of naming them alone, with Laplace noise in two shares whose precisions are added.
+
+    Pairs of 20,000 rows are predicted: in a range as wide as a factor of 5 between the small sizes, at least.
+    """
+    schema = wide()
+    found = rules.likely_errors(ct.plan(schema, strategy="two-stage", **_given(budget)).chosen, 20_000)
+    ones = ct.plan(schema, workload=ct.Workload.all_ways(schema, 1), strategy="two-stage", **_given(budget)).chosen
+    alone = rules.likely_errors(ones, 20_000)[1]
+    assert list(found) == [1, 2, 3, 4]
+    assert found[1] == pytest.approx([factor * each for each in alone], rel=0.03)
+    assert all(0 < low < high / 2 for low, high in (found[2], found[3]))
+
+
 @pytest.mark.parametrize("budget", [Budget(epsilon=1), Budget(rho="0.0005")], ids=str)
 def test_few_rows_are_not_looked_at_and_one_way_tables_get_all(budget: Budget) -> None:
     ledger = ct.Ledger.in_memory(schema=wide(), budget=budget)

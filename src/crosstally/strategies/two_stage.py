@@ -49,7 +49,7 @@ from crosstally.strategies.goal import (
     known_variances,
     public_precision,
 )
-from crosstally.strategies.likely import likely_range
+from crosstally.strategies.likely import SMALL_SIZES, likely_range
 from crosstally.strategies.look import LOOK_SHARES
 from crosstally.strategies.optimum import ViewSearch, best_views
 from crosstally.strategies.residual import Residual, contrast_costs, contrasts_with_variances
@@ -160,13 +160,15 @@ class TwoStage(Strategy):
     def likely_errors(self, plan: Plan, rows: int) -> Mapping[int, tuple[float, float]]:
         """The range of likely errors, with the second stage that each belief leads to (``likely``).
 
-        Empty for a wide schema, whose groups are not known.
+        For a wide schema the one-way tables get all that is left, and interactions are smaller: a look finds the large
+        ones.
         """
         task = Task.after(plan)
-        if is_wide(task):
-            return {}
         goal = _goal(plan)
         known = _known_before(goal, plan)
+        if is_wide(task):
+            ones = known + _known(goal, task.planned(self.name, _one_ways(task, task.budget)))
+            return likely_range(goal, lambda _: ones, rows, pure=plan.budget.pure, sizes=SMALL_SIZES)
 
         def measured(belief: Belief) -> Floats:
             second = _second(task, goal, belief, known, plan.later[0])
@@ -365,7 +367,7 @@ def _next_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Plan |
         choice = choice_for_wide(task, seen, own.budget)
         if choice is not None:
             return following(plan, own.requests([choice]))
-    requests = last_of_wide(task, seen)
+    requests = last_of_wide(task, seen, lambda budget: _one_ways(task, budget))
     return task.planned(plan.strategy, requests) if requests else None
 
 

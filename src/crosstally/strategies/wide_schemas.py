@@ -14,8 +14,9 @@ of them; those that it picks are measured in groups of their own, which are smal
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -45,6 +46,7 @@ from crosstally.typing import Floats
 _FEWEST = 2
 """A table of one group would contain nothing beyond the other attribute's own table."""
 
+_PARTS = 1000  # shares are fractions of at most this denominator
 _LEAST_SHARE = 0.25
 """A picked pair gets at least this part of an equal share. The belief about all that was not picked is too high in wide
 schemas, so that the noise of few pairs seems to matter little beside it, and some would not be measured."""
@@ -139,7 +141,9 @@ def choice_for_wide(task: Task, seen: Sequence[Measurement], look: Budget) -> Ch
     return choice_of_pairs(task, look, _shares_of_groups(task, groups, shares), rows, groups)
 
 
-def last_of_wide(task: Task, seen: Sequence[Measurement]) -> Sequence[Request]:
+def last_of_wide(
+    task: Task, seen: Sequence[Measurement], one_ways: Callable[[Budget], Sequence[Request]]
+) -> Sequence[Request]:
     """The pairs that the look picked, if there was one, and one-way tables; nothing where these are all public.
 
     A look that found as many as it ever may tells that many pairs matter. Then views are measured as for other schemas.
@@ -147,17 +151,17 @@ def last_of_wide(task: Task, seen: Sequence[Measurement]) -> Sequence[Request]:
     names = task.workload.attributes(task.schema)
     picked = [table for each in seen if each.query.is_choice for table in Chosen.of(each).picked]
     exact = {fact.attribute for fact in task.schema.public_counts() if not fact.error}
-    if not picked and exact >= set(names):
-        return ()
+    if not picked:
+        return () if exact >= set(names) else one_ways(task.budget)
     linear = [each for each in seen if each.query.is_linear]
     combined = combine(task.schema, linear)
     variances = np.array([combined.variance((name,)) for name in names])
     in_full = {name for each in linear if len(each.query.attributes) > 1 for name in each.query.attributes}
     if len(picked) >= most_picks(len(names)):
         groups = groups_for(task, linear, pairs=math.comb(len(names), 2), in_full=in_full)
-        return grouped_views(task, linear, groups, variances)
-    groups = groups_for(task, linear, pairs=max(1, len(picked)), in_full=in_full)
-    return grouped_views(task, linear, groups, variances, picked)
+        return grouped_views(task, linear, groups, variances, None, one_ways=one_ways)
+    groups = groups_for(task, linear, pairs=len(picked), in_full=in_full)
+    return grouped_views(task, linear, groups, variances, picked, one_ways=one_ways)
 
 
 def groups_for(
@@ -185,12 +189,14 @@ def grouped_views(
     seen: Sequence[Measurement],
     groups: Mapping[str, tuple[int, ...]],
     variances: Floats,
-    picked: Sequence[tuple[str, ...]] | None = None,
+    picked: Sequence[tuple[str, ...]] | None,
+    *,
+    one_ways: Callable[[Budget], Sequence[Request]],
 ) -> Sequence[Request]:
     """Pairs over groups of values, and one-way tables in full, which ``seen`` has with these variances.
 
     A pair that was picked is larger than its noise: it counts with its noise alone. All others are as believed. Where
-    nobody picked, the family of views is measured that is best by this belief.
+    all matter (None), the family of views is measured that is best by this belief.
     """
     names = task.workload.attributes(task.schema)
     rows, shares = seen_one_ways(task.schema, seen)
@@ -200,21 +206,20 @@ def grouped_views(
     goal = goal_of(small.schema, small.workload)
     belief = Belief.of_one_ways(goal.closure, list(_shares_of_groups(task, groups, shares).values()), rows)
     known = _known_coarse(goal, variances, schema.sizes(names))
-    budget = TableBudget.of(small)
     if picked is None:
         best = best_family(small, goal, belief, known)
         return task.requests([_in_groups(small.names(view), groups) for view in best.views], best.shares)
     pairs = [tuple(schema.positions[name] for name in table) for table in picked]
-    if pairs:
-        scale = belief.scale.copy()
-        scale[goal.closure.places_of(np.array(pairs, np.intp))] = np.inf
-        belief = replace(belief, scale=scale)
+    scale = belief.scale.copy()
+    scale[goal.closure.places_of(np.array(pairs, np.intp))] = np.inf
+    belief = replace(belief, scale=scale)
     views = [*((i,) for i in range(len(names))), *pairs]
-    best = best_shares(goal, belief, views, budget, already=known)
-    least = dict.fromkeys(pairs, _LEAST_SHARE / len(views))
-    found = {**least, **dict(zip(best.views, best.shares, strict=True))}
-    given = [max(share, least.get(view, 0.0)) for view, share in found.items()]
-    return task.requests([_in_groups(small.names(view), groups) for view in found], given)
+    best = best_shares(goal, belief, views, TableBudget.of(small), already=known)
+    found = dict(zip(best.views, best.shares, strict=True))
+    given = [max(found.get(pair, 0.0), _LEAST_SHARE / len(views)) for pair in pairs]
+    part = Fraction(min(math.fsum(given), 0.5)).limit_denominator(_PARTS)
+    measured = task.part(part).requests([_in_groups(small.names(pair), groups) for pair in pairs], given)
+    return (*measured, *one_ways(task.budget.part(1 - part)))
 
 
 def _shares_of_groups(task: Task, groups: Mapping[str, tuple[int, ...]], shares: Sequence[Floats]) -> dict[str, Floats]:
