@@ -17,7 +17,7 @@ from crosstally import pipeline
 from crosstally.budget import Budget, Neighbours
 from crosstally.plans.plan import Plan
 from crosstally.query.choice import Choice
-from crosstally.schema import Schema, Unit
+from crosstally.schema import PublicCounts, Schema, Unit
 from crosstally.strategies import rules
 from crosstally.strategies.look import candidates, choice_of_pairs, most_picks
 from crosstally.strategies.strategy import Task
@@ -170,6 +170,23 @@ def test_few_rows_are_not_looked_at_and_one_way_tables_get_all(budget: Budget) -
     assert released.choices == ()
     assert len(ledger.entries()) == 2
     assert ledger.spent > budget.amount * (1 - Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize("budget", [PURE, Budget(rho="1/2")], ids=str)
+def test_public_one_way_tables_are_looked_at_at_once(budget: Budget) -> None:
+    """The first stage is the look; a1 is a copy of a0, nearly twice the rows away."""
+    rng, sizes = np.random.default_rng(0), (600, 600, 600, 2)
+    codes = [rng.integers(0, size, 20_000) for size in sizes]
+    codes[1] = codes[0]
+    counts = [np.bincount(own, minlength=size).tolist() for own, size in zip(codes, sizes, strict=True)]
+    facts = [PublicCounts(f"a{i}", tuple(own)) for i, own in enumerate(counts)]
+    schema = Schema(schema_of(*sizes).attributes, facts=(PublicCounts(None, (20_000,)), *facts))
+    plan = ct.plan(schema, strategy="two-stage", **_given(budget)).chosen
+    assert [request.query.kind for request in plan.requests] == ["choice"]
+    released = ct.release(pa.table({f"a{i}": own.astype(str) for i, own in enumerate(codes)}), plan=plan)
+    assert released.choices[0].picked[:1] == (("a0", "a1"),)
+    larger = [each.query.attributes for each in released.measurements if len(each.query.attributes) > 1]
+    assert ("a0", "a1") in larger
 
 
 @pytest.mark.parametrize("stages", [1, 2])

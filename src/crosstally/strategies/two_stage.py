@@ -350,8 +350,8 @@ def _by_public_counts(task: Task, goal: Goal) -> Plan:
     """The second stage with the whole budget, if public counts replace the first stage; of wide schemas the look."""
     public = public_counts(task.schema)
     if is_wide(task):
-        (look, rule) = _rules(task, Fraction(0), None)
-        own = task.part(look.share)
+        look = LOOK_SHARES[task.budget.pure]
+        rule, own = replace(_rules(task, look, None)[-1], share=1 - look), task.part(look)
         choice = choice_for_wide(task, public, own.budget)
         asked = [Cells(())] if choice is None else [choice]
         return task.planned(TwoStage.name, own.requests(asked), later=(rule,))
