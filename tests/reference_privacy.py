@@ -110,7 +110,8 @@ def _scores(choice: dict[str, Any], schema: dict[str, Any], rows: Rows) -> list[
     common = lcm(*(weight.denominator for weight in weights))
     out = []
     for i, names in enumerate(choice["candidates"]):
-        counts = answer({"cells": names}, schema, rows)
+        own = {name: choice["groups"][name] for name in names if name in choice["groups"]}
+        counts = answer({"cells": names, "groups": own}, schema, rows) if names else []
         distance = sum(abs(a - b) for a, b in zip(counts, choice["reference"][i], strict=True))
         out.append(int(weights[i] * common) * (distance - choice["penalties"][i]))
     return out
@@ -167,7 +168,7 @@ def brute_force_cost(schema: Any, requests: Any, neighbours: Any) -> tuple[Fract
     epsilon, rho = Fraction(0), Fraction(0)
     for before, after in neighbouring_tables(given, str(neighbours), 0):
         pair_epsilon, pair_rho = Fraction(0), Fraction(0)
-        for (_, noise), a, b in zip(asked, known[before], known[after], strict=True):
+        for (query, noise), a, b in zip(asked, known[before], known[after], strict=True):
             scale = Fraction(noise["scale"])
             if noise["kind"] == "laplace":
                 loss = sum(abs(x - y) for x, y in zip(a, b, strict=True)) / scale
@@ -175,8 +176,9 @@ def brute_force_cost(schema: Any, requests: Any, neighbours: Any) -> tuple[Fract
                 pair_rho += loss * loss / 2
             elif noise["kind"] == "gumbel":
                 loss = 2 * max(abs(x - y) for x, y in zip(a, b, strict=True)) / scale
-                pair_epsilon += loss
-                pair_rho += loss * loss / 8
+                picks = query["choice"]["picks"]
+                pair_epsilon += picks * loss
+                pair_rho += picks * loss * loss / 8
             else:
                 pair_rho += sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / (2 * scale * scale)
         epsilon, rho = max(epsilon, pair_epsilon), max(rho, pair_rho)
@@ -204,14 +206,15 @@ def brute_force_mu2(schema: Any, requests: Any, neighbours: Any) -> float:
     most = 0.0
     for before, after in neighbouring_tables(given, str(neighbours), 0):
         total = 0.0
-        for (_, noise), a, b in zip(asked, known[before], known[after], strict=True):
+        for (query, noise), a, b in zip(asked, known[before], known[after], strict=True):
             moved, scale = [abs(x - y) for x, y in zip(a, b, strict=True)], float(noise["scale"])
             if noise["kind"] == "gaussian":
                 root = sqrt(1 - 1 / (3 * scale**2)) if any(moved) else 1.0  # what does not move has tiny noise
                 total += sum(m * m for m in moved) * 2 / (scale**2 * (1 + root))
             else:
                 spread = 2 * (max(moved) if noise["kind"] == "gumbel" else sum(moved)) / scale
-                total += 11 / 28 * spread**2
+                picks = query["choice"]["picks"] if noise["kind"] == "gumbel" else 1
+                total += picks * 11 / 28 * spread**2
         most = max(most, total)
     return most * (1 - 1e-13)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from itertools import takewhile
 from typing import Any, NoReturn
 
 import numpy as np
@@ -89,7 +90,7 @@ class ExactTable:
 class Measurement:
     """A noisy answer to a query, as it was drawn: unbiased, each value with the same variance.
 
-    The answer to a choice is the number of the candidate, and the variance that of the noise on each score. Values are
+    The answer to a choice is the numbers of candidates, and the variance that of the noise on each score. Values are
     whole numbers when noise was drawn on counts of rows, and multiples of 1 / parts where units were divided.
     ``origin`` names the ledger entry or protocol.
     """
@@ -153,14 +154,15 @@ def public_counts(schema: Schema) -> tuple[Measurement, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The published part of a private choice: the candidate tables, the index of the chosen one, and the noise.
+    """The published part of a private choice: the candidate tables, the indices of those chosen, and the noise.
 
-    It holds nothing about counts that inference could use. ``weight`` is the largest weight over their common
-    denominator, by which one row moves a score. ``origin`` names the ledger entry.
+    A candidate without attributes stands for nothing: what was picked after it is not wanted. It holds nothing about
+    counts that inference could use. ``weight`` is the largest weight over their common denominator, by which one row
+    moves a score. ``origin`` names the ledger entry.
     """
 
     tables: tuple[tuple[str, ...], ...]
-    number: int
+    numbers: tuple[int, ...]
     noise: Noise
     origin: str
     weight: int
@@ -169,21 +171,25 @@ class Chosen:
         object.__setattr__(self, "tables", tuple(tuple(names) for names in self.tables))
         if type(self.weight) is not int or self.weight < 1:
             raise CrosstallyError("the weight of a choice must be a whole number of at least 1")
-        if not is_whole(self.number) or not 0 <= self.number < len(self.tables):
-            raise CrosstallyError(f"what was chosen must be one of {len(self.tables)} tables, got {self.number!r}")
+        object.__setattr__(self, "numbers", tuple(self.numbers))
+        known = range(len(self.tables))
+        if not all(is_whole(each) and each in known for each in self.numbers) or not self.numbers:
+            raise CrosstallyError(f"what was chosen must be of {len(self.tables)} tables, got {list(self.numbers)!r}")
+        if len(set(self.numbers)) < len(self.numbers):
+            raise CrosstallyError(f"what was chosen must be different tables, got {list(self.numbers)!r}")
         if self.noise.kind is not NoiseKind.GUMBEL:
             raise CrosstallyError(f"the noise of a choice must be Gumbel noise, got {self.noise.kind.value}")
 
     @property
-    def table(self) -> tuple[str, ...]:
-        """The attributes of the table that was chosen."""
-        return self.tables[self.number]
+    def picked(self) -> tuple[tuple[str, ...], ...]:
+        """The attributes of each table that was chosen, in order: those before nothing."""
+        return tuple(takewhile(bool, (self.tables[number] for number in self.numbers)))
 
     @classmethod
     def of(cls, measurement: Measurement) -> Chosen:
         """The published part of an answered choice."""
         assert isinstance(measurement.query, Choice)
         assert measurement.noise is not None
-        tables, number = measurement.query.candidates, int(measurement.values)
+        tables, numbers = measurement.query.candidates, tuple(measurement.values.ravel().tolist())
         weight, noise = max(measurement.query.whole_weights), measurement.noise
-        return cls(tables=tables, number=number, noise=noise, origin=measurement.origin, weight=weight)
+        return cls(tables=tables, numbers=numbers, noise=noise, origin=measurement.origin, weight=weight)

@@ -23,6 +23,24 @@ CENTRAL = (
         "privacy/test_noise.py::test_counts_near_the_bounds_are_refused_without_being_told",
     ),
     Mutant(
+        "plans/joint_cost.py",
+        "return query.picks * noise",
+        "return noise",
+        "privacy/test_picks.py::test_each_pick_is_paid",
+    ),
+    Mutant(
+        "privacy/noise.py",
+        "k=picks, scale",
+        "k=1, scale",
+        "privacy/test_picks.py::test_picks_have_the_law_of_one_choice_after_another",
+    ),
+    Mutant(
+        "strategies/look.py",
+        "penalties=[-math.ceil(least(picks))",
+        "penalties=[-math.ceil(least(picks) / 2)",
+        "strategies/test_look.py::test_what_it_asks_is_the_formula",
+    ),
+    Mutant(
         "privacy/measure.py",
         "> plan.own_budget.amount:",
         "> 2 * plan.own_budget.amount:",

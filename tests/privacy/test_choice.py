@@ -230,13 +230,13 @@ def test_only_the_number_is_stored_and_published(tmp_path) -> None:
     assert [each.query for each in release.measurements] == [cells.query]
     told = Chosen(
         tables=CHOICE.candidates,
-        number=int(choice.values),
+        numbers=(int(choice.values),),
         noise=choice.noise,
         origin=choice.origin,
         weight=max(CHOICE.whole_weights),
     )
     assert release.choices == (told,)
-    assert told.table == CHOICE.candidates[told.number]
+    assert told.picked == (CHOICE.candidates[told.numbers[0]],)
     release.save(tmp_path / "x.parquet")
     again = open_release(tmp_path / "x.parquet")
     assert again.choices == release.choices
@@ -263,6 +263,8 @@ def test_plans_hold_it_both_ways(tmp_path) -> None:
                     "reference": [[1, 0], [0, 2], [1, 0, 0, 1]],
                     "weights": ["0.5", "1/3", "1"],
                     "penalties": [0, 1, -2],
+                    "picks": 1,
+                    "groups": {},
                 }
             },
             "noise": {"kind": "gumbel", "scale": 12.0},
@@ -307,8 +309,13 @@ def test_no_score_is_in_an_error_or_a_repr(tmp_path) -> None:
     [
         ({"candidates": []}, "at least one candidate"),
         ({"candidates": [["a0"], ["a0"], ["a1"]]}, "each table once"),
-        ({"candidates": [["a0"], ["a1"], ["a1", "a0", "a0"]]}, "over at least one attribute, each once"),
-        ({"candidates": [["a0"], [], ["a1"]]}, "over at least one attribute"),
+        ({"candidates": [["a0"], ["a1"], ["a1", "a0", "a0"]]}, "name each of its attributes once"),
+        ({"candidates": [[]], "reference": [[]], "weights": ["1"], "penalties": [0]}, "must have a table among"),
+        ({"picks": 0}, "must pick from 1 to 3 of its candidates, got 0"),
+        ({"picks": 4}, "must pick from 1 to 3 of its candidates, got 4"),
+        ({"picks": True}, "must pick from 1 to 3 of its candidates, got True"),
+        ({"groups": []}, "groups of a choice must be an object"),
+        ({"groups": {"a0": 1}}, "groups of a choice must be an object"),
         ({"candidates": [["a0"], ["a1"], [5]]}, "lists of attribute names"),
         ({"candidates": "a0"}, "must be a list"),
         ({"candidates": 5}, "must be a list"),
@@ -347,9 +354,11 @@ def test_noise_belongs_to_its_kind_of_query() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"number": 3}, "one of 3 tables, got 3"),
-        ({"number": -1}, "one of 3 tables, got -1"),
-        ({"number": True}, "one of 3 tables"),
+        ({"numbers": (3,)}, r"of 3 tables, got \[3\]"),
+        ({"numbers": (0, -1)}, r"of 3 tables, got \[0, -1\]"),
+        ({"numbers": (True,)}, "of 3 tables"),
+        ({"numbers": ()}, "of 3 tables"),
+        ({"numbers": (1, 1)}, "different tables"),
         ({"noise": Noise(NoiseKind.LAPLACE, 1.0)}, "must be Gumbel noise, got laplace"),
         ({"weight": 0}, "whole number of at least 1"),
         ({"weight": 1.5}, "whole number of at least 1"),
@@ -357,7 +366,7 @@ def test_noise_belongs_to_its_kind_of_query() -> None:
     ids=str,
 )
 def test_what_was_chosen_is_one_of_the_tables(changes, message) -> None:
-    fields: dict[str, Any] = {"number": 1, "noise": Noise(NoiseKind.GUMBEL, 1.0), "origin": "x", "weight": 1}
+    fields: dict[str, Any] = {"numbers": (1,), "noise": Noise(NoiseKind.GUMBEL, 1.0), "origin": "x", "weight": 1}
     with pytest.raises(CrosstallyError, match=message):
         Chosen(tables=CHOICE.candidates, **{**fields, **changes})
 
@@ -367,16 +376,17 @@ def test_a_release_of_a_choice_alone_needs_the_number_of_rows() -> None:
     chosen = Measurement(CHOICE, np.array(1), variance=noise.variance, noise=noise, origin="x")
     statement = Statement(strategy="t", budget=Budget(epsilon=1), neighbours=Neighbours.ADD_REMOVE, rows=40)
     release = publish(TOY, [chosen], statement)
-    assert (release.rows, release.measurements, release.choices[0].number) == (40, (), 1)
+    assert (release.rows, release.measurements, release.choices[0].numbers) == (40, (), (1,))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"chosen": 3}, "choice 0: what was chosen must be one of 3 tables"),
-        ({"chosen": "1"}, "choice 0: what was chosen"),
+        ({"chosen": [3]}, "choice 0: what was chosen must be of 3 tables"),
+        ({"chosen": ["1"]}, "choice 0: what was chosen"),
+        ({"chosen": 1}, "choice 0: chosen must be a list"),
         ({"tables": [[0], [7]]}, "choice 0 must name attributes that are there"),
-        ({"tables": [[0], []]}, "choice 0: tables must be a list of lists"),
+        ({"tables": [[0], 1]}, "choice 0: tables must be a list of lists"),
         ({"origin": 5}, "choice 0: origin must be a text"),
         ({"noise": {"kind": "laplace", "scale": 1.0}}, "must be Gumbel noise"),
         ({"weight": 0}, "choice 0: the weight of a choice"),

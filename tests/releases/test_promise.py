@@ -52,7 +52,7 @@ def cost(
 
 
 SEX, AGE = Cells(("sex",)), Cells(("âge",))
-GUMBEL = Chosen(tables=(("sex",), ("âge",)), number=0, noise=Noise(NoiseKind.GUMBEL, 8.0), origin="e", weight=3)
+GUMBEL = Chosen(tables=(("sex",), ("âge",)), numbers=(0,), noise=Noise(NoiseKind.GUMBEL, 8.0), origin="e", weight=3)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def add_one(arrays: dict[str, Any]) -> None:
 def test_a_release_that_the_ledger_did_not_pay_is_told(change: Any, columns: Any, message: str, tmp_path: Path) -> None:
     release, ledger = bought(tmp_path)
     if change == "the other table":
-        change = set_in("choices", 0, "chosen", to=1 - release.choices[0].number)
+        change = set_in("choices", 0, "chosen", to=[1 - release.choices[0].numbers[0]])
     path = forge(tmp_path / "r.parquet", change, columns=columns)
     ran = run("inspect", path, "--ledger", ledger)
     assert ran.code == 1

@@ -140,7 +140,7 @@ def test_a_run_is_repeated_from_what_was_recorded(tmp_path) -> None:
         assert next_stage(plan, seen).to_dict() == ledger.plan(stage_key("k", number + 1)).to_dict()
     assert ct.release(None, plan=ledger.plan("k"), ledger=ledger, key="k").choices == release.choices
     assert (len(release.choices), len(release.measurements), ledger.spent) == (3, 6, 1)
-    assert [each.query.attributes for each in release.measurements[3:]] == [each.table for each in release.choices]
+    assert [each.query.attributes for each in release.measurements[3:]] == [each.picked[0] for each in release.choices]
 
 
 def test_shares_by_hand() -> None:
@@ -176,7 +176,7 @@ def test_what_is_known_is_not_measured_again(budget, chosen, expected) -> None:
 def test_a_strong_dependence_is_found() -> None:
     """a0 and a2 go together in 95 of 100 rows: their table is the farthest by far, and noise is small."""
     ledger = ct.Ledger.in_memory(schema=SCHEMA, budget=ct.Budget(epsilon=200))
-    assert run(ledger, 2, ct.Workload.up_to(SCHEMA, 2)).choices[0].table == ("a0", "a2")
+    assert run(ledger, 2, ct.Workload.up_to(SCHEMA, 2)).choices[0].picked[0] == ("a0", "a2")
 
 
 # Its candidates
@@ -237,9 +237,9 @@ def test_a_run_at_the_terminal_says_what_was_chosen(tmp_path) -> None:
     assert "24 later stages, with 80% of the budget together, ask what adaptive chooses by those before." in shown.out
     ran_well("release", tmp_path / "p.csv", "--plan", tmp_path / "p.json", "-o", tmp_path / "r.parquet")
     release = ct.open_release(tmp_path / "r.parquet")
-    tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))
+    tables = ", ".join(dict.fromkeys(" x ".join(each.picked[0]) for each in release.choices))
     text = " ".join(ran_well("inspect", tmp_path / "r.parquet").out.split())
     assert "What to measure was chosen 12 times by a noisy maximum (Gumbel noise on scores that nobody sees)" in text
     assert f"which the budget pays for: {tables}." in text
     found = json.loads(ran_well("inspect", tmp_path / "r.parquet", "--json").out)["choices"]
-    assert found == [{"tables": 3, "chosen": list(each.table)} for each in release.choices]
+    assert found == [{"tables": 3, "chosen": [list(each.picked[0])]} for each in release.choices]

@@ -140,13 +140,13 @@ def test_a_run_is_repeated_from_what_was_recorded(tmp_path) -> None:
     assert ct.release(None, plan=ledger.plan("k"), ledger=ledger, key="k").choices == release.choices
     assert len(release.choices) == 3
     assert ledger.spent == 1
-    assert [each.query.attributes for each in release.measurements[1:]] == [each.table for each in release.choices]
+    assert [each.query.attributes for each in release.measurements[1:]] == [each.picked[0] for each in release.choices]
 
 
 def test_a_strong_dependence_is_found() -> None:
     """a0 and a2 go together in 95 of 100 rows; their table is the farthest by 250 of 300 at first: noise is 1."""
     ledger = ct.Ledger.in_memory(schema=SCHEMA, budget=ct.Budget(epsilon=80))
-    assert run(ledger, MWEM(rounds=2)).choices[0].table == ("a0", "a2")
+    assert run(ledger, MWEM(rounds=2)).choices[0].picked[0] == ("a0", "a2")
 
 
 def test_noise_far_above_the_rows_cannot_overflow() -> None:

@@ -15,7 +15,7 @@ from crosstally import pipeline, releases
 from crosstally.budget import Budget, Neighbours
 from crosstally.errors import SourceError
 from crosstally.sources import counts
-from crosstally.strategies import rules
+from crosstally.strategies import look, rules, wide_schemas
 from crosstally_lab.audit.replay import (
     PEOPLE,
     SOURCES,
@@ -53,6 +53,27 @@ def test_every_strategy_source_and_door_is_among_the_subjects() -> None:
     found = " ".join(subjects())
     assert all(name in found for name in (*ct.strategies.NAMED, *SOURCES, "parts", "questions", "a collector", "auto"))
     assert len(subjects()) > 200
+
+
+@pytest.mark.parametrize("budget", [EPSILON, Budget(rho=1)], ids=str)
+@pytest.mark.parametrize("of", STRICT)
+@pytest.mark.parametrize("relation", list(Neighbours), ids=str)
+def test_a_look_is_replayed(budget: Budget, of: str, relation: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two attributes are made a wide schema, whose one pair is looked at even among five people."""
+    monkeypatch.setattr(wide_schemas, "MOST_CELLS", 1)
+    monkeypatch.setattr(look, "_FOUND", 10.0**9)
+    run = released(SOURCES["an Arrow table"], STRICT[of], budget, strategy="two-stage", neighbours=relation)
+    looked, stages = [], rules.next_stage
+
+    def seen(*given: Any) -> Any:
+        stage = stages(*given)
+        looked.extend(request.query.is_choice for request in stage.requests)
+        return stage
+
+    monkeypatch.setattr(pipeline, "next_stage", seen)
+    losses = [replayed_loss(run, each.first, each.second) for each in pairs_of(STRICT[of], relation)]
+    assert looked.count(True) == 2 * len(losses)  # recorded, and replayed
+    assert 0 < max(losses) <= 1
 
 
 def test_every_kind_of_neighbour_of_a_small_release() -> None:

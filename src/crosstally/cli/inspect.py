@@ -89,7 +89,7 @@ def _as_json(release: ct.Release, paid: dict[str, Any] | None) -> dict[str, Any]
         "measurements": _measured(release),
         "counted": release.schema.counted,
         "units": _units(release),
-        "choices": [{"tables": len(each.tables), "chosen": list(each.table)} for each in release.choices],
+        "choices": [{"tables": len(each.tables), "chosen": list(map(list, each.picked))} for each in release.choices],
         "expected_errors": [
             {
                 "attributes": each.ways,
@@ -170,7 +170,8 @@ def _measurements(release: ct.Release) -> Table:
 
 def _chosen_words(release: ct.Release) -> str:
     """A sentence about what was chosen by looking at the rows, which the budget also pays for."""
-    tables = ", ".join(dict.fromkeys(" x ".join(each.table) for each in release.choices))
+    picked = [table for each in release.choices for table in each.picked]
+    tables = ", ".join(dict.fromkeys(" x ".join(table) for table in picked)) or "nothing was worth its noise"
     times = "once" if len(release.choices) == 1 else f"{len(release.choices):,} times"
     return (
         f"What to measure was chosen {times} by a noisy maximum (Gumbel noise on scores that nobody sees), which the "

@@ -86,7 +86,7 @@ def _numbers(shown: Measurement) -> NDArray[Any]:
 
 def _told(chosen: Chosen) -> tuple[object, ...]:
     """A release file's description of a choice, in any format version."""
-    return chosen.tables, chosen.number, chosen.noise
+    return chosen.tables, chosen.numbers, chosen.noise
 
 
 def _checked_cost(release: ct.Release, ledger: ct.Ledger, entries: dict[str, Entry]) -> Fraction:

@@ -320,13 +320,18 @@ def stages_in_words(plan: ct.Plan) -> str:
                 f"{len(plan.later)} later stages, with {left} together, ask what {rule.name} chooses by those before."
             )
         return f"A later stage, with {left}, measures what {rule.name} chooses by the first."
-    trial = "some pairs on trial, then " if rule.parameters.get("trial") else ""
     ones = "one-way tables that are not public" if plan.schema.public_counts() else "one-way tables"
     first = f"{float(plan.share - plan.units_share):.0%} of the budget"
-    if len(plan.later) > 1 and not rule.parameters.get("trial"):
+    if rule.parameters.get("look"):
+        return (
+            f"First come the total and the {ones}, with {first}. Then {float(rule.share):.1%} looks which pairs of "
+            "attributes are far from what these predict: a noisy choice, which may be of none. The rest measures what "
+            "was found, in groups of values, and the one-way tables again. Other tables are predicted."
+        )
+    if len(plan.later) > 1:
         first += f" ({float(1 - plan.later[-1].share):.0%} where rows are few)"
     return (
-        f"First come the total and the {ones}, with {first}; then {trial}those larger "
+        f"First come the total and the {ones}, with {first}; then those larger "
         "tables that are worth their noise, as the noisy one-way tables show. Other tables are predicted from "
         "what was measured. The errors above are those of measuring all of them; leaving some out makes the others "
         "more accurate."

@@ -231,7 +231,7 @@ def single_cost(
     """The cost of one answer by itself, in epsilon, rho or mu^2."""
     moved = query.sensitivity(schema, neighbours)
     size = moved.l1 if currency == "epsilon" else moved.l1**2
-    return noise.unit_cost(currency) * (moved.l2_squared if noise.kind is NoiseKind.GAUSSIAN else size)
+    return query.picks * noise.unit_cost(currency) * (moved.l2_squared if noise.kind is NoiseKind.GAUSSIAN else size)
 
 
 def privacy_cost(

@@ -45,7 +45,7 @@ def tight_epsilon(plan: Plan, delta: object) -> float:
     Discrete Laplace and Gaussian noise are composed by their privacy-loss distributions, rounded up. Where one unit can
     change an answer in several ways and none is the worst case (several rows, or a replaced row in a contrast), Laplace
     noise is treated as an arbitrary mechanism with its epsilon, and a plan with Gaussian noise as one with its rho or
-    mu^2. A choice is treated as an arbitrary mechanism with its epsilon.
+    mu^2. Each pick of a choice is treated as an arbitrary mechanism with its epsilon.
     """
     target = _read_delta(delta)
     if not plan.requests:
@@ -80,7 +80,7 @@ def _losses(request: Request, plan: Plan) -> list[_Loss] | None:
     if noise.kind is not NoiseKind.GAUSSIAN:
         if shifts is None:
             cost = noise.cost(request.query.sensitivity(plan.schema, plan.neighbours))
-            return [_Loss("pure", float_above(cost))] if cost else []
+            return [_Loss("pure", float_above(cost))] * request.query.picks if cost else []
         return [_Loss("laplace", noise.scale, shift) for shift in shifts if shift]
     if shifts is None or noise.scale > _LARGEST_SCALE or max(shifts, default=0) > 10 * noise.scale:
         return None

@@ -102,27 +102,29 @@ def _exact_answer(tables: Mapping[CountedTable, ExactTable], query: Query, plan:
     return np.asarray(query.in_parts(plan.schema.parts).answer(counts), dtype=np.int64)
 
 
-def _mechanisms(plan: Plan) -> dict[Noise, Mechanism]:
-    """A sampler for each noise of the plan, its cost checked for every request that uses it."""
-    asked: dict[Noise, set[Sensitivity]] = {}
+def _mechanisms(plan: Plan) -> dict[tuple[Noise, int], Mechanism]:
+    """A sampler for each noise and number of picks of the plan, its cost checked for every request that uses it."""
+    asked: dict[tuple[Noise, int], set[Sensitivity]] = {}
     for request in plan.requests:
-        asked.setdefault(request.noise, set()).add(request.query.sensitivity(plan.schema, plan.neighbours))
-    return {noise: mechanism(noise, sensitivities) for noise, sensitivities in asked.items()}
+        kind = request.noise, request.query.picks
+        asked.setdefault(kind, set()).add(request.query.sensitivity(plan.schema, plan.neighbours))
+    return {kind: mechanism(kind[0], sensitivities, picks=kind[1]) for kind, sensitivities in asked.items()}
 
 
 def _draw(
-    answers: Sequence[NDArray[np.int64]], plan: Plan, mechanisms: Mapping[Noise, Mechanism]
+    answers: Sequence[NDArray[np.int64]], plan: Plan, mechanisms: Mapping[tuple[Noise, int], Mechanism]
 ) -> list[NDArray[np.int64]]:
     """Noise on every answer; those with the same noise are drawn together, since each call takes time.
 
-    A choice returns only the index of the largest noisy score.
+    A choice returns only the indices of the largest noisy scores.
     """
     noisy: list[NDArray[np.int64]] = list(answers)
-    for noise, sampler in mechanisms.items():
-        chosen = [i for i, request in enumerate(plan.requests) if request.noise == noise]
+    for (noise, picks), sampler in mechanisms.items():
+        asked = enumerate(plan.requests)
+        chosen = [i for i, each in asked if each.noise == noise and each.query.picks == picks]
         if noise.kind is NoiseKind.GUMBEL:
             for i in chosen:
-                noisy[i] = sampler.choose(answers[i])
+                noisy[i] = sampler.choose(answers[i]).reshape(plan.requests[i].query.shape(plan.schema))
             continue
         drawn = sampler.draw(np.concatenate([answers[i].ravel() for i in chosen]))
         ends = np.cumsum([answers[i].size for i in chosen])

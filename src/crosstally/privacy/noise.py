@@ -51,22 +51,22 @@ class Mechanism:
         return np.array(self._invoke(piece), dtype=np.int64)
 
     def choose(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The index of the largest noisy score; each has a probability proportional to exp(score / scale)."""
+        """The indices of the largest noisy scores, in order: of those left, with odds of exp(score / scale)."""
         assert self.noise.kind is NoiseKind.GUMBEL
         check_range(scores)
         return np.array(self._invoke(np.ascontiguousarray(scores)), dtype=np.int64)
 
 
-def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
+def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity], *, picks: int = 1) -> Mechanism:
     """A sampler whose own privacy map agrees with ``noise.cost`` at each of the sensitivities.
 
     Where noise has parts, answers are whole numbers of parts: a unit moves them that many times as far, and the noise
     is ``noise.whole``, whose scale is as many times as large. Building it can fail, sampling cannot: build it before
-    anything is charged.
+    anything is charged. Of noisy scores the ``picks`` largest are chosen, each at that cost.
     """
     # module by module: opendp.prelude also loads extras that take most of a second
     from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian, make_laplace, make_noisy_max
+    from opendp.measurements import make_gaussian, make_laplace, make_noisy_top_k
     from opendp.measures import zero_concentrated_divergence
     from opendp.metrics import l1_distance, l2_distance, linf_distance
     from opendp.mod import enable_features
@@ -78,22 +78,24 @@ def mechanism(noise: Noise, sensitivities: Iterable[Sensitivity]) -> Mechanism:
         built = make_laplace(domain, l1_distance(T="i64"), scale=noise.scale)
     elif noise.kind is NoiseKind.GUMBEL:
         # Gumbel noise is OpenDP's noisy maximum for this divergence; for pure epsilon it draws by permute-and-flip
-        built = make_noisy_max(domain, linf_distance(T="i64"), zero_concentrated_divergence(), scale=noise.scale)
+        built = make_noisy_top_k(
+            domain, linf_distance(T="i64"), zero_concentrated_divergence(), k=picks, scale=noise.scale
+        )
     else:
         built = make_gaussian(domain, l2_distance(T="f64"), scale=noise.scale)
     for sensitivity in set(sensitivities):
-        _check_cost(built, noise, sensitivity, parts)
+        _check_cost(built, noise, sensitivity, parts, picks)
     return Mechanism(noise, built)
 
 
-def _check_cost(built: Any, noise: Noise, each: Sensitivity, parts: int) -> None:
+def _check_cost(built: Any, noise: Noise, each: Sensitivity, parts: int, picks: int) -> None:
     """Raise unless OpenDP's privacy map gives the charged cost, up to rounding."""
     from opendp.mod import OpenDPException
 
     sensitivity = Sensitivity(each.l1 * parts, each.l2_squared * parts**2)
     claimed = noise.cost(sensitivity)
     if noise.kind is NoiseKind.GUMBEL:
-        claimed = claimed**2 / 8  # as rho: epsilon itself is that of the exponential mechanism
+        claimed = picks * claimed**2 / 8  # as rho: epsilon itself is that of the exponential mechanism
     distance = math.sqrt(sensitivity.l2_squared) if noise.kind is NoiseKind.GAUSSIAN else sensitivity.l1
     try:
         proved = built.map(distance)

@@ -1,4 +1,4 @@
-"""A private choice: which of several tables is farthest from a reference. Only the index of the table is published.
+"""A private choice: which of several tables are farthest from a reference. Only their indices are published.
 
 The score of table T is weight_T x (L1 distance of the counts from reference_T, minus penalty_T); the largest score plus
 Gumbel noise wins. Reference, weights and penalties are public, scores are confidential and never leave ``privacy``.
@@ -8,12 +8,20 @@ the triangle inequality their distance from any reference by no more. So no scor
 times that. Noise of scale b on each score makes P(T) proportional to exp(score_T / b): the exponential mechanism, which
 costs epsilon = 2 Delta / b, and rho = epsilon^2 / 8 since its loss has a range of epsilon (Dong, Durfee and Rogers
 2020; Cesar and Rogers 2021).
+
+The k largest noisy scores, in order, are the k picks of k such choices, each among the candidates that are left: a
+pick after others has the softmax law over the rest, since the largest of several Gumbel variables says nothing about
+which of the others is next (Durfee and Rogers 2019). So k picks cost k times as much.
+
+A candidate over no attributes stands for "nothing": its score is minus its weight times its penalty, whatever the rows.
+What is picked after it is not wanted. With K candidates whose scores are at most 0, and a score of b ln(K / p) for
+nothing, anything is picked before it with probability at most p: the odds of each are at most p / K.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -23,6 +31,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Amount, Neighbours, Sensitivity, decimal_text, exact
 from crosstally.errors import QueryError
+from crosstally.query.operators import GroupMaps
 from crosstally.query.queries import Cells, Product, Query
 from crosstally.schema import Schema
 
@@ -32,7 +41,7 @@ _MAX_PUBLIC = 2**60  # what reference and penalty may add to a score: the counts
 
 @dataclass(frozen=True, slots=True, init=False)
 class Choice(Query):
-    """Which of the candidates is farthest from the reference: its index, from 0 on.
+    """Which of the candidates are farthest from the reference: their indices, from 0 on, the farthest first.
 
     Noise is added to whole scores: scores times the least common denominator of the weights, so that their sensitivity
     is exact.
@@ -45,6 +54,8 @@ class Choice(Query):
     reference: tuple[tuple[int, ...], ...]
     weights: tuple[Fraction, ...]
     penalties: tuple[int, ...]
+    picks: int
+    groups_of: GroupMaps
 
     is_linear: ClassVar[bool] = False
     is_choice: ClassVar[bool] = True
@@ -56,14 +67,19 @@ class Choice(Query):
         *,
         weights: Iterable[Amount] | None = None,
         penalties: Iterable[int] | None = None,
+        picks: int = 1,
+        groups: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """A choice between tables.
 
         Args:
-            candidates: The attributes of each table.
+            candidates: The attributes of each table; none for "nothing", which has no cells.
             reference: For each table a whole number for each of its cells, the last attribute fastest.
             weights: A positive number for each table, taken exactly; all 1 by default.
             penalties: A whole number for each table, which its distance must exceed to count; all 0 by default.
+            picks: How many candidates are chosen.
+            groups: For some attributes the group of each value: candidates count groups. What is measured may have
+                other groups.
         """
         tables = tuple(tuple(names) for names in candidates)
         object.__setattr__(self, "candidates", tables)
@@ -72,15 +88,22 @@ class Choice(Query):
         object.__setattr__(self, "weights", tuple(exact(weight, "weight") for weight in given))
         owed = [0] * len(tables) if penalties is None else penalties
         object.__setattr__(self, "penalties", _whole_numbers(owed, "penalties"))
+        object.__setattr__(self, "picks", picks)
+        maps = sorted((name, _whole_numbers(each, "groups")) for name, each in (groups or {}).items())
+        object.__setattr__(self, "groups_of", tuple(maps))
         self._check()
 
     def _check(self) -> None:
         if not self.candidates or len(set(map(frozenset, self.candidates))) < len(self.candidates):
             raise QueryError("a choice must have at least one candidate, and each table once")
         for names in self.candidates:
-            if not names or len(set(names)) < len(names):
-                raise QueryError("each candidate of a choice must be over at least one attribute, each once")
+            if len(set(names)) < len(names):
+                raise QueryError("each candidate of a choice must name each of its attributes once")
         number = len(self.candidates)
+        if number == 1 and not self.candidates[0]:
+            raise QueryError("a choice must have a table among its candidates, beside nothing")
+        if type(self.picks) is not int or not 1 <= self.picks <= number:
+            raise QueryError(f"a choice must pick from 1 to {number} of its candidates, got {self.picks!r}")
         for what in ("reference", "weights", "penalties"):
             if len(getattr(self, what)) != number:
                 raise QueryError(f"{what} must have one for each of {number} tables, got {len(getattr(self, what))}")
@@ -97,8 +120,10 @@ class Choice(Query):
 
     @property
     def tables(self) -> tuple[Product, ...]:
-        """The candidates."""
-        return tuple(map(Cells, self.candidates))
+        """The candidates that have cells."""
+        maps = dict(self.groups_of)
+        own = ({name: maps[name] for name in names if name in maps} for names in self.candidates)
+        return tuple(Cells(names, each) for names, each in zip(self.candidates, own, strict=True) if names)
 
     @property
     def whole_weights(self) -> tuple[int, ...]:
@@ -110,17 +135,25 @@ class Choice(Query):
         """The same choice from counts in parts of 1: reference and penalties are as many times as large."""
         reference = [[number * parts for number in cells] for cells in self.reference]
         owed = [penalty * parts for penalty in self.penalties]
-        return Choice(self.candidates, reference, weights=self.weights, penalties=owed)
+        return Choice(
+            self.candidates,
+            reference,
+            weights=self.weights,
+            penalties=owed,
+            picks=self.picks,
+            groups=dict(self.groups_of),
+        )
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
-        """A single number; raises unless each reference has the cells of its table."""
+        """A single number, or one for each pick; raises unless each reference has the cells of its table."""
+        tables = iter(self.tables)
         for names, cells in zip(self.candidates, self.reference, strict=True):
-            needed = math.prod(schema.sizes(names))
+            needed = math.prod(next(tables).shape(schema)) if names else 0
             if len(cells) != needed:
                 raise QueryError(
                     f"the reference of {' x '.join(names)} must have {needed:,} numbers, got {len(cells):,}"
                 )
-        return ()
+        return () if self.picks == 1 else (self.picks,)
 
     def sensitivity(self, schema: Schema, neighbours: Neighbours | str) -> Sensitivity:
         """The sensitivity of any whole score: the largest weight times m, under replacement 2 m."""
@@ -147,6 +180,8 @@ class Choice(Query):
                 "reference": list(map(list, self.reference)),
                 "weights": list(map(decimal_text, self.weights)),
                 "penalties": list(self.penalties),
+                "picks": self.picks,
+                "groups": {name: list(each) for name, each in self.groups_of},
             }
         }
 

@@ -83,7 +83,12 @@ class Query(Protocol):
     """Whether the answer is a linear function of counts, and says something about them."""
 
     is_choice: ClassVar[bool] = False
-    """Whether the answer is the number of a candidate, chosen by noisy scores."""
+    """Whether the answer is the numbers of candidates, chosen by noisy scores."""
+
+    @property
+    def picks(self) -> int:
+        """How many times its sensitivity is paid for: of a choice, once for each candidate that it picks."""
+        return 1
 
     of_units: ClassVar[bool] = False
     """Whether it counts units, not rows."""

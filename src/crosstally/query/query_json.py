@@ -70,9 +70,9 @@ def _read_term(given: object) -> Term:
 
 
 def _read_choice(given: object) -> Choice:
-    fields = ("candidates", "reference", "weights", "penalties")
-    if not isinstance(given, Mapping) or set(given) != set(fields):
-        raise QueryError(f"a choice must be an object with {', '.join(fields)}")
+    fields = ("candidates", "reference", "weights", "penalties")  # each a list
+    if not isinstance(given, Mapping) or set(given) != {*fields, "picks", "groups"}:
+        raise QueryError(f"a choice must be an object with {', '.join(fields)}, picks and groups")
     for field in fields:
         nested = field in ("candidates", "reference")
         if not isinstance(given[field], list) or (nested and not all(isinstance(each, list) for each in given[field])):
@@ -81,4 +81,6 @@ def _read_choice(given: object) -> Choice:
         raise QueryError("candidates of a choice must be lists of attribute names")
     if not all(isinstance(weight, str) for weight in given["weights"]):
         raise QueryError("weights of a choice must be texts of exact numbers")
-    return Choice(given["candidates"], given["reference"], weights=given["weights"], penalties=given["penalties"])
+    if not isinstance(given["groups"], Mapping) or not all(isinstance(own, list) for own in given["groups"].values()):
+        raise QueryError("groups of a choice must be an object: for each attribute the group of each value")
+    return Choice(given["candidates"], **{name: each for name, each in given.items() if name != "candidates"})

@@ -196,7 +196,7 @@ def _choice_cost(chosen: Chosen, schema: Schema, neighbours: Neighbours | str, *
     assert chosen.noise.kind is NoiseKind.GUMBEL
     moved = 1 if Neighbours(neighbours) == Neighbours.ADD_REMOVE else 2
     most = chosen.weight * moved * schema.max_rows
-    return chosen.noise.unit_cost(currency) * (most if currency == "epsilon" else most**2)
+    return len(chosen.numbers) * chosen.noise.unit_cost(currency) * (most if currency == "epsilon" else most**2)
 
 
 def foreign_origins(statement: Statement, measurements: Iterable[Measurement]) -> tuple[str, ...]:

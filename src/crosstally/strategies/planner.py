@@ -369,9 +369,10 @@ def _with_less_noise(gaussian: tuple[Plan, Plan], strategy: Strategy, task: Task
         without = _aimed(strategy, bare, plan.objective)
         chosen = _with_less_noise((without, outlook(without)), strategy, bare, pure)[0]
         return laplace if chosen.budget == pure else gaussian
-    if any(map(math.isnan, scores)):  # what is not covered beforehand: then by the one-way tables of the first stage
+    if any(map(math.isnan, scores)):  # what is not covered beforehand: then by one-way tables with all of the budget
         ones = Workload([(name,) for name in dict.fromkeys(chain.from_iterable(plan.workload.tables))])
-        scores = [replace(each, workload=ones).score for each, _ in (laplace, gaussian)]
+        powers = ((laplace[0], 1.0), (plan, 0.5))
+        scores = [replace(each, workload=ones).score * float(each.share) ** power for each, power in powers]
     return laplace if scores[0] < scores[1] else gaussian
 
 

@@ -26,7 +26,7 @@ def _views(*, size: int | None, cover: int | None, max_cells: int | None) -> Str
 def _two_stage(
     *,
     named: bool,  # noqa: ARG001 (``next`` reads them from the plan)
-    trial: bool = False,  # noqa: ARG001
+    look: bool = False,  # noqa: ARG001
     hedged: bool = False,  # noqa: ARG001
     one_ways: str | None = None,
 ) -> Strategy:

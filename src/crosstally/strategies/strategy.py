@@ -71,7 +71,11 @@ def requests_with_shares(
         total = math.fsum(paid) * (1 + 1e-12)
         distinct = {share: Fraction(max(1, int(share / total * 2**52)), 2**52) * budget.amount for share in set(shares)}
         parts = [distinct[share] for share in shares]
-    bought = list(zip([query.is_linear for query in queries], moving, parts, strict=True))
+    kinds = [query.is_linear for query in queries]
+    bought = [
+        (linear, moved, part / query.picks)
+        for query, linear, moved, part in zip(queries, kinds, moving, parts, strict=True)
+    ]
     noises = {each: _noise(*each, currency=budget.currency) for each in set(bought)}
     requests = tuple(Request(query, noises[each]) for query, each in zip(queries, bought, strict=True))
     linear = any(isinstance(query, Linear) for query in queries)
@@ -320,7 +324,7 @@ def just_chosen(seen: Sequence[Measurement]) -> tuple[str, ...] | None:
     """The table that the last answer chose; None where the last answer is a measurement."""
     if not seen or seen[-1].query.is_linear:
         return None
-    return Chosen.of(seen[-1]).table
+    return Chosen.of(seen[-1]).picked[0]
 
 
 def units_share(budget: Budget) -> Fraction:

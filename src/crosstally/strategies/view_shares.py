@@ -19,7 +19,7 @@ So the belief is a mixture of three sizes with the moments of that law.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, islice
@@ -50,8 +50,6 @@ lab/evidence/tried.md."""
 _NODES = (-math.sqrt(3), 0.0, math.sqrt(3))
 _WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
 """Three points that have the first five moments of a normal law (Gauss and Hermite)."""
-LARGE = float(_WEIGHTS[-1])
-"""The part of all interactions that is of the largest of the three sizes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,11 +76,6 @@ class Belief:
         medians = np.array([MEDIAN_SIZES.get(k, MEDIAN_SIZES[highest] * FALL ** (k - highest)) for k in range(64)])
         scale = np.where(order >= min(MEDIAN_SIZES), (medians[order] * rows) ** 2 * bound, np.inf)
         return cls(scale, np.exp(2 * SPREAD * np.array(_NODES)), tuple(shares), rows)
-
-    def with_pairs_of(self, mean_square: float) -> Belief:
-        """The belief that pairs have this mean squared size; the law's form stays, and higher orders move alike."""
-        believed = MEDIAN_SIZES[2] ** 2 * float(_WEIGHTS @ self.factors)
-        return replace(self, scale=self.scale * (mean_square / believed))
 
     @property
     def mixture(self) -> tuple[tuple[float, float], ...]:
@@ -206,18 +199,6 @@ def best_shares(
         views = kept
 
 
-def shrunk_score(_goal: Goal, _belief: Belief, family: ViewShares, _budget: TableBudget, *, already: Floats) -> float:
-    """The score if inference shrinks the noise of every set by the belief."""
-    del already
-    return family.score
-
-
-def unshrunk_score(goal: Goal, belief: Belief, family: ViewShares, budget: TableBudget, *, already: Floats) -> float:
-    """The score of views if nothing shrinks the noise of what they measure: 1 / p for a set known with precision p."""
-    bought = _bought(goal, family, budget.whole * np.array(family.shares) ** budget.power)
-    return _scores(goal, belief, bought, already)[0]
-
-
 def inferred_score(goal: Goal, belief: Belief, family: ViewShares, budget: TableBudget, *, already: Floats) -> float:
     """The score of views after inference, which knows that counts are not negative and that many cells are small.
 
@@ -235,8 +216,11 @@ def inferred_score(goal: Goal, belief: Belief, family: ViewShares, budget: Table
 def _noise_left(belief: Belief, view: Sequence[int], precision: float) -> float:
     """The part of the variance of the noise of a view's cells that inference is expected to leave."""
     cells = belief.expected_cells(view)
-    if cells is None:
-        return 1.0
+    return 1.0 if cells is None else noise_left(cells, precision)
+
+
+def noise_left(cells: Floats, precision: float) -> float:
+    """The part of the variance of the noise of a table that inference is expected to leave, by its expected counts."""
     return math.sqrt(max(float(np.minimum(1.0, cells * math.sqrt(precision)).mean()), _LEAST_LEFT))
 
 
@@ -307,12 +291,12 @@ _MOST_SETS = 500_000
 are, except with named tables over fourteen attributes and more; at least two are always tried."""
 
 
-def best_family(task: Task, goal: Goal, belief: Belief, already: Floats, *, score: Callable[..., float]) -> ViewShares:
+def best_family(task: Task, goal: Goal, belief: Belief, already: Floats) -> ViewShares:
     """The family with the lowest score that is expected, with its shares."""
     budget = TableBudget.of(task)
     families = islice(view_families(task, goal), max(2, _MOST_SETS // len(goal.closure)))
     candidates = (best_shares(goal, belief, views, budget, already=already) for views in families)
-    return min(candidates, key=lambda each: score(goal, belief, each, budget, already=already))
+    return min(candidates, key=lambda each: inferred_score(goal, belief, each, budget, already=already))
 
 
 def view_families(task: Task, goal: Goal) -> Iterator[Sequence[tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""The later stages of ``two-stage`` for wide schemas, under either noise: trial pairs, and views over groups of values.
+"""The later stages of ``two-stage`` for wide schemas, under either noise: a look, and pairs over groups of values.
 
 Groups of values are chosen by noisy counts measured earlier. A group with few rows adds noise to every pair and little
 information; a group with many rows hides how its values differ. With s the standard deviation of the noise of a pair's
@@ -7,24 +7,14 @@ cell and N rows, a group has about sqrt(2 s N) rows: a pair of two such groups h
 order, with those of nearly the same count, so that the most frequent ones stay single. The cells for other and missing
 values are not neighbours of the last bin and stay single.
 
-Trial pairs estimate how large interactions are before the budget goes to all pairs. The belief about interactions
-(``view_shares``) was made on tables of up to 32 attributes; where hundreds of pairs share a budget of Laplace noise, an
-error in it is expensive: all pairs are measured and none can be distinguished from its noise. So each attribute is
-first measured with one other. Let T be such a table of counts, p (n_p values) and q (n_q) its shares along both axes,
-N the number of people, v the variance of the noise of a cell, I the identity and 1 a vector of ones:
-
-    R  =  T - (sum of T) p q'  =  (I - p 1') T (I - 1 q')
-
-is what T has beyond independence. Noise adds v (n_p - 2 + n_p p'p)(n_q - 2 + n_q q'q) to its sum of squares on average
-(v times the squared norms of both factors; to first order, as p and q are noisy too), so that is subtracted. The rest
-over N^2 (1 - p'p)(1 - q'q) is the squared size of the interaction: 1 for two values that are each half and imply each
-other, 1 / N for a sample of independent ones.
+A look at the pairs (``look``) decides which of them are measured. It counts all pairs in groups that suit measuring all
+of them; those that it picks are measured in groups of their own, which are smaller, since each pair gets more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -32,71 +22,34 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosstally.measurements import Measurement
-from crosstally.plans.plan import Plan
+from crosstally.budget import Budget
+from crosstally.measurements import Chosen, Measurement
 from crosstally.plans.request import Request
+from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Product
 from crosstally.residuals import combine
-from crosstally.residuals.variances import MOST_PRECISION, Closure
+from crosstally.residuals.variances import MOST_PRECISION
 from crosstally.schema import Attribute, Schema
-from crosstally.strategies.goal import Goal, goal_of, known_variances
-from crosstally.strategies.strategy import Task, next_task
+from crosstally.strategies.goal import Goal, goal_of
+from crosstally.strategies.look import choice_of_pairs, most_picks
+from crosstally.strategies.strategy import Task
 from crosstally.strategies.view_shares import (
-    LARGE,
     MOST_CELLS,
     Belief,
     TableBudget,
     best_family,
+    best_shares,
     seen_one_ways,
-    shares_of,
-    shrunk_score,
-    unshrunk_score,
 )
 from crosstally.typing import Floats
 
-_MISSED = 0.05
-"""Pairs are tried where the chance that no large interaction is among them, if there are as many as believed, is below
-this. A pair is large with the chance LARGE = 1/6; (5/6)^16 = 0.054 and (5/6)^17 = 0.045, so from 33 attributes on. The
-usual level of a test; 0.1 would be from 25, 0.02 from 43 attributes on."""
-
-
-def trial_share(attributes: int) -> Fraction:
-    """The trial's share of the budget of one-way tables and trial: the same for each table; 0 for too few attributes.
-
-    >>> trial_share(48), trial_share(32)
-    (Fraction(1, 3), Fraction(0, 1))
-    """
-    tables = math.ceil(attributes / 2)
-    return Fraction(tables, tables + attributes) if (1 - LARGE) ** tables < _MISSED else Fraction(0)
-
-
-def trial_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Each attribute with one other at random, the same ones each time; one attribute of an odd number comes twice."""
-    order = np.random.default_rng(len(names)).permutation(len(names)).tolist()
-    drawn = zip(order[::2], [*order[1::2], *order[:1]], strict=False)
-    return [(names[min(pair)], names[max(pair)]) for pair in drawn]
-
-
-def mean_square_size(tables: Sequence[Measurement], rows: float) -> float:
-    """The mean squared size of the interactions of some pairs; no less than its standard error, nor than 1 / rows.
-
-    Sampling alone makes it 1 / rows. An estimate below its standard error cannot be distinguished from noise, so an
-    interaction of that size may exist.
-    """
-    squares = np.array([_square_size(np.asarray(each.values, float), each.variance, rows) for each in tables])
-    return max(float(squares.mean()), float(squares.std(ddof=1)) / math.sqrt(len(squares)), 1 / max(rows, 1.0))
-
-
-def _square_size(table: Floats, variance: float, rows: float) -> float:
-    shares = [shares_of(table.sum(axis=axis)) for axis in (1, 0)]
-    beyond = table - table.sum() * np.multiply.outer(*shares)
-    noise = variance * math.prod(len(p) - 2 + len(p) * float(p @ p) for p in shares)
-    allowed = rows**2 * math.prod(max(1 - float(p @ p), 1 / max(rows, 1.0)) for p in shares)
-    return (float((beyond**2).sum()) - noise) / allowed
-
-
 _FEWEST = 2
 """A table of one group would contain nothing beyond the other attribute's own table."""
+
+_PARTS = 1000  # shares are fractions of at most this denominator
+_LEAST_SHARE = 0.25
+"""A picked pair gets at least this part of an equal share. The belief about all that was not picked is too high in wide
+schemas, so that the noise of few pairs seems to matter little beside it, and some would not be measured."""
 
 _FEWER = 1.25
 """Groups grow by this factor repeatedly until all pairs fit: cells fall by about a third each time."""
@@ -181,31 +134,47 @@ def is_wide(task: Task) -> bool:
     return bool((sizes.sum() ** 2 - (sizes**2).sum()) / 2 > MOST_CELLS)
 
 
-def second_of_wide(task: Task, plan: Plan, seen: Sequence[Measurement]) -> Sequence[Request]:
-    """Trial pairs, if they come next; then views, by the belief or by the trial's estimate of interactions."""
+def choice_for_wide(task: Task, seen: Sequence[Measurement], look: Budget) -> Choice | None:
+    """The look at the pairs, by noisy one-way tables; None where there are too few rows for it."""
+    rows, shares = seen_one_ways(task.schema, seen)
+    groups = groups_for(task, seen, pairs=math.comb(len(task.workload.attributes(task.schema)), 2))
+    return choice_of_pairs(task, look, _shares_of_groups(task, groups, shares), rows, groups)
+
+
+def last_of_wide(
+    task: Task, seen: Sequence[Measurement], one_ways: Callable[[Budget], Sequence[Request]]
+) -> Sequence[Request]:
+    """The pairs that the look picked, if there was one, and one-way tables; nothing where these are all public.
+
+    A look that found as many as it ever may tells that many pairs matter. Then views are measured as for other schemas.
+    """
     names = task.workload.attributes(task.schema)
-    if len(plan.later) > 1:
-        groups = groups_for(task, seen, in_full=_measured_together(plan))
-        return next_task(plan).requests([_in_groups(pair, groups) for pair in trial_pairs(names)])
-    if "trial" not in plan.later[0].parameters:
-        closure = Closure(plan.schema, tuple((name,) for name in names))
-        known = known_variances(plan, closure)
-        groups = groups_for(task, seen, in_full=_measured_together(plan))
-        return grouped_views(task, seen, groups, known.of_tables)
-    number = len(trial_pairs(names))
-    first, trial = seen[:-number], seen[-number:]
-    groups = {name: of for each in trial for name, of in each.query.groups}
-    combined = combine(task.schema, first)
+    picked = [table for each in seen if each.query.is_choice for table in Chosen.of(each).picked]
+    exact = {fact.attribute for fact in task.schema.public_counts() if not fact.error}
+    if not picked:
+        return () if exact >= set(names) else one_ways(task.budget)
+    linear = [each for each in seen if each.query.is_linear]
+    combined = combine(task.schema, linear)
     variances = np.array([combined.variance((name,)) for name in names])
-    return grouped_views(task, first, groups, variances, trial=trial)
+    in_full = {name for each in linear if len(each.query.attributes) > 1 for name in each.query.attributes}
+    if len(picked) >= most_picks(len(names)):
+        groups = groups_for(task, linear, pairs=math.comb(len(names), 2), in_full=in_full)
+        return grouped_views(task, linear, groups, variances, None, one_ways=one_ways)
+    groups = groups_for(task, linear, pairs=len(picked), in_full=in_full)
+    return grouped_views(task, linear, groups, variances, picked, one_ways=one_ways)
 
 
-def groups_for(task: Task, seen: Sequence[Measurement], *, in_full: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Groups of values that hold enough rows to be distinguished from noise; none for attributes that stay in full."""
+def groups_for(
+    task: Task, seen: Sequence[Measurement], *, pairs: int, in_full: Collection[str] = ()
+) -> dict[str, tuple[int, ...]]:
+    """Groups of values that hold enough rows to be distinguished from noise, when so many pairs share the budget.
+
+    None for attributes that stay in full: a release counts all tables of several attributes in the same groups.
+    """
     names = task.workload.attributes(task.schema)
     rows, shares = seen_one_ways(task.schema, seen)
     budget = TableBudget.of(task)
-    noise = (budget.whole / math.comb(len(names), 2) ** budget.power) ** -0.5  # of all pairs, each with an equal share
+    noise = (budget.whole / pairs**budget.power) ** -0.5  # each with an equal share
     return groups_of_all(
         task.schema.subset(*names),
         {name: rows * shares[task.schema.positions[name]] for name in names},
@@ -220,31 +189,46 @@ def grouped_views(
     seen: Sequence[Measurement],
     groups: Mapping[str, tuple[int, ...]],
     variances: Floats,
-    trial: Sequence[Measurement] = (),
+    picked: Sequence[tuple[str, ...]] | None,
+    *,
+    one_ways: Callable[[Budget], Sequence[Request]],
 ) -> Sequence[Request]:
-    """Views over groups of values; one-way tables, which ``seen`` has with these variances, stay in full."""
+    """Pairs over groups of values, and one-way tables in full, which ``seen`` has with these variances.
+
+    A pair that was picked is larger than its noise: it counts with its noise alone. All others are as believed. Where
+    all matter (None), the family of views is measured that is best by this belief.
+    """
     names = task.workload.attributes(task.schema)
     rows, shares = seen_one_ways(task.schema, seen)
     schema = task.schema.subset(*names)
     coarse = Schema([schema[name].grouped(groups[name]) if name in groups else schema[name] for name in names])
     small = replace(task, schema=replace(coarse, unit=task.schema.unit), asked=None)
     goal = goal_of(small.schema, small.workload)
-    counts = {name: rows * shares[task.schema.positions[name]] for name in names}
-    held = [
-        np.asarray(np.bincount(groups.get(name, range(schema[name].size)), counts[name]) / max(rows, 1.0), np.float64)
-        for name in names
-    ]
-    belief = Belief.of_one_ways(goal.closure, held, rows)
-    if trial:
-        belief = belief.with_pairs_of(mean_square_size(trial, rows))
+    belief = Belief.of_one_ways(goal.closure, list(_shares_of_groups(task, groups, shares).values()), rows)
     known = _known_coarse(goal, variances, schema.sizes(names))
-    best = best_family(small, goal, belief, known, score=unshrunk_score if trial else shrunk_score)
-    return task.requests([_in_groups(small.names(view), groups) for view in best.views], best.shares)
+    if picked is None:
+        best = best_family(small, goal, belief, known)
+        return task.requests([_in_groups(small.names(view), groups) for view in best.views], best.shares)
+    pairs = [tuple(schema.positions[name] for name in table) for table in picked]
+    scale = belief.scale.copy()
+    scale[goal.closure.places_of(np.array(pairs, np.intp))] = np.inf
+    belief = replace(belief, scale=scale)
+    views = [*((i,) for i in range(len(names))), *pairs]
+    best = best_shares(goal, belief, views, TableBudget.of(small), already=known)
+    found = dict(zip(best.views, best.shares, strict=True))
+    given = [max(found.get(pair, 0.0), _LEAST_SHARE / len(views)) for pair in pairs]
+    part = Fraction(min(math.fsum(given), 0.5)).limit_denominator(_PARTS)
+    measured = task.part(part).requests([_in_groups(small.names(pair), groups) for pair in pairs], given)
+    return (*measured, *one_ways(task.budget.part(1 - part)))
 
 
-def _measured_together(plan: Plan) -> set[str]:
-    """The attributes that the first stage measures with others: a release counts all such tables in the same groups."""
-    return {name for request in plan.requests for name in request.query.attributes if len(request.query.attributes) > 1}
+def _shares_of_groups(task: Task, groups: Mapping[str, tuple[int, ...]], shares: Sequence[Floats]) -> dict[str, Floats]:
+    """The share of each group of values, by attribute; of each value where it has no groups."""
+    out = {}
+    for name in task.workload.attributes(task.schema):
+        own = shares[task.schema.positions[name]]
+        out[name] = np.asarray(np.bincount(groups.get(name, range(len(own))), own), np.float64)
+    return out
 
 
 def _in_groups(names: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Product:

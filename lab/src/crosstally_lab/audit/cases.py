@@ -131,6 +131,7 @@ def _made_up(request: Request, schema: Schema) -> Measurement:
     given: Json = schema.to_dict()
     cells = list(product(*(range(size) for size in schema.shape)))
     numbers = answer(request.query.to_dict(), given, (cells[0], *cells, *cells))
+    shape, picks = request.query.shape(schema), request.query.picks
     is_choice = isinstance(request.query, Choice)
-    values = np.array(numbers.argmax() if is_choice else numbers.reshape(request.query.shape(schema)))
+    values = np.array((-numbers).argsort(kind="stable")[:picks] if is_choice else numbers).reshape(shape)
     return Measurement(request.query, values, variance=request.noise.variance, noise=request.noise, origin="audit")

@@ -11,7 +11,7 @@ noise. (The same noise on other counts would not do: a later stage may rightly d
 
       Laplace    epsilon = sum |d| / b              rho = epsilon^2 / 2
       Gaussian                                      rho = sum d^2 / (2 b^2)
-      choice     epsilon = (max d - min d) / b      rho = epsilon^2 / 8
+      choice     epsilon = (max d - min d) / b      rho = epsilon^2 / 8      for each pick
 
   in the currency of the ledger, and it is added over requests and stages.
 
@@ -149,7 +149,7 @@ class Call:
                 continue
             is_choice = request.noise.kind is NoiseKind.GUMBEL
             epsilon = (Fraction(max(moved) - min(moved)) if is_choice else Fraction(sum(map(abs, moved)))) / scale
-            total += epsilon if pure else epsilon**2 / (8 if is_choice else 2)
+            total += request.query.picks * (epsilon if pure else epsilon**2 / (8 if is_choice else 2))
         return total
 
 

@@ -296,17 +296,21 @@ def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:
         where = f"choice {i}"
         fields = _fields(each, where, CHOSEN_FIELDS)
         tables = fields["tables"]
-        if not isinstance(tables, list) or not all(isinstance(places, list) and places for places in tables):
+        if not isinstance(tables, list) or not all(isinstance(places, list) for places in tables):
             raise ReleaseError(f"{where}: tables must be a list of lists of positions")
         if not all(type(n) is int and 0 <= n < len(schema.names) for places in tables for n in places):
             raise ReleaseError(f"{where} must name attributes that are there")
         if not isinstance(fields["origin"], str):
             raise ReleaseError(f"{where}: origin must be a text")
+        if not isinstance(fields["chosen"], list):
+            raise ReleaseError(f"{where}: chosen must be a list of numbers")
         candidates = tuple(tuple(schema.names[n] for n in places) for places in tables)
         noise = Noise.from_dict(fields["noise"]).in_parts(schema.parts)
         origin, weight = fields["origin"], fields["weight"]
         try:
-            out.append(Chosen(tables=candidates, number=fields["chosen"], noise=noise, origin=origin, weight=weight))
+            out.append(
+                Chosen(tables=candidates, numbers=tuple(fields["chosen"]), noise=noise, origin=origin, weight=weight)
+            )
         except CrosstallyError as error:
             raise ReleaseError(f"{where}: {error}") from None
     return tuple(out)

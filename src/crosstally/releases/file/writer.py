@@ -100,7 +100,7 @@ def header_bytes(release: Release) -> bytes:
 def _choice_fields(chosen: Chosen, positions: Mapping[str, int]) -> dict[str, Any]:
     return {
         "tables": [[positions[name] for name in names] for names in chosen.tables],
-        "chosen": chosen.number,
+        "chosen": list(chosen.numbers),
         "noise": chosen.noise.to_dict(),
         "origin": chosen.origin,
         "weight": chosen.weight,
@@ -266,7 +266,9 @@ def rehearse(schema: Schema, measured: Sequence[Measurement], requests: Sequence
 
 
 def _zero(request: Request, schema: Schema, origin: str) -> Measurement:
-    """An answer with the shape and the noise of a request; for a choice the candidate whose index is longest."""
+    """An answer with the shape and the noise of a request; for a choice the candidates whose indices are longest."""
     query, noise = request.query, request.noise
-    chosen = np.array(len(query.candidates) - 1) if isinstance(query, Choice) else np.zeros(query.shape(schema), int)
-    return Measurement.drawn(query, chosen, noise, origin=origin)
+    values = np.zeros(query.shape(schema), int)
+    if isinstance(query, Choice):
+        values += len(query.candidates) - 1 - np.arange(query.picks).reshape(values.shape)
+    return Measurement.drawn(query, values, noise, origin=origin)
