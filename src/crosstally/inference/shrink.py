@@ -39,7 +39,6 @@ from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.inference.bootstrap import noise_of_coefficients, seed_of
 from crosstally.inference.joint_correction import (
@@ -47,6 +46,7 @@ from crosstally.inference.joint_correction import (
     JointCorrection,
     ViewGroup,
     clip_and_keep_total,
+    last_of_set,
     nearest_above_zero,
     view_orders,
 )
@@ -209,7 +209,7 @@ class _Model:
         last = np.arange(len(self.linear))
         for view in self.views:
             self.orders[view.places] = view_orders(view.shape)
-            last[view.places] = view.places[:, _last_of_set(view.shape)]
+            last[view.places] = view.places[:, last_of_set(view.shape)]
         self.sets = Sets(last, self.orders)
         self._corrections: dict[float, JointCorrection] = {}  # by power: the same for all starts
         names = [(name,) for name in combined.schema.names]
@@ -326,10 +326,3 @@ class _Model:
             out[places] = decompose(clip_and_keep_total(rebuild(out[places], 1), 1), 1)
         out[self.total] = self.linear[self.total]
         return out
-
-
-def _last_of_set(shape: Sequence[int]) -> NDArray[np.intp]:
-    """For each coefficient of a view where the last one of its set stands: its digits above zero at their largest."""
-    digits = np.indices(shape).reshape(len(shape), -1)
-    ends = np.array(shape)[:, None] - 1
-    return np.asarray(np.ravel_multi_index(tuple(np.where(digits > 0, ends, 0)), tuple(shape)))
