@@ -118,7 +118,7 @@ class Covered:
 def own_squares(bootstrap: Bootstrap, estimate: Estimate, names: Sequence[str]) -> Floats | None:
     """The mean squared errors that a large table learned from its own cells; None of other tables."""
     ordered = estimate.schema.ordered(names)
-    found = bootstrap.squares.get(ordered)
+    found = None if bootstrap.squares is None else bootstrap.squares.of(ordered)
     return None if found is None else found.transpose([ordered.index(name) for name in names])
 
 

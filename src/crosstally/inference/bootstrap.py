@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
+from crosstally.inference.cell_errors import SquaredErrors
 from crosstally.inference.joint_correction import LEAST_VARIANCE, last_of_set, view_orders, with_total_above_zero
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate
@@ -260,7 +261,7 @@ class Bootstrap:
     linear: Floats
     views: tuple[tuple[str, ...], ...]
     seed: int
-    squares: Mapping[tuple[str, ...], Floats]
+    squares: SquaredErrors | None
 
     def at(self, places: NDArray[np.intp]) -> Floats:
         """Coefficients at some places: the truth first, then those of each replicate."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.checks import is_whole
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.inference.cell_errors import LEAST_CELLS, squared_errors
+from crosstally.inference.cell_errors import SquaredErrors
 from crosstally.inference.joint_correction import (
     CORRECTIONS,
     Correction,
@@ -34,7 +34,6 @@ from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combining import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
-from crosstally.typing import Floats
 
 SHRUNK = "shrunk"
 JOINT = "joint"
@@ -137,11 +136,9 @@ class Inference:
         """The smoothed estimate that stands for the truth of replicates (``shrink.smoothed``)."""
         return smoothed(self.linear, self.views, self.estimate.coefficients)
 
-    def squared_errors(self) -> dict[tuple[str, ...], Floats]:
+    def squared_errors(self) -> SquaredErrors | None:
         """The mean squared errors of cells of large covered tables (``cell_errors``); only shrinkage has them."""
-        sizes = (math.prod(self.linear.schema.sizes(m.query.attributes)) for m in self.measurements)
-        large = self.estimate.corrected == SHRUNK and max(sizes, default=0) >= LEAST_CELLS
-        return squared_errors(self) if large else {}
+        return SquaredErrors.after(self) if self.estimate.corrected == SHRUNK else None
 
 
 def infer(

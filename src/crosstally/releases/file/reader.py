@@ -320,7 +320,7 @@ def _read_columns(file: Any, data: bytes, header: ReleaseHeader) -> dict[str, ND
         table = file.read(columns=[name], use_threads=False)
         if table.num_rows != file.metadata.num_rows or table.column(0).null_count:
             raise ReleaseError("it is damaged: some of its numbers are missing")
-        columns[name] = _bytes_of(table.column(0), width) if name == KEPT else table.column(0).to_numpy()
+        columns[name] = _numbers_of(table.column(0))
     return columns
 
 
@@ -334,12 +334,21 @@ def _kept_width(found: pa.Schema, number: int) -> int:
     return int(kind.byte_width)
 
 
-def _bytes_of(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:
-    """The bytes of each row of a column."""
+def _numbers_of(column: pa.ChunkedArray) -> NDArray[Any]:
+    """The numbers of a column without nulls, or the bytes of each row. Arrow's own way would import pandas."""
+    wide = isinstance(column.type, pa.FixedSizeBinaryType)
+    dtype: np.dtype[Any] = np.dtype(np.uint8 if wide else _NUMBERS[column.type])
+    width = column.type.byte_width if wide else 1
     parts = [
-        np.frombuffer(each.buffers()[1], np.uint8, len(each) * width, each.offset * width) for each in column.chunks
+        np.frombuffer(each.buffers()[1], dtype, len(each) * width, each.offset * width * dtype.itemsize)
+        for each in column.chunks
+        if len(each)
     ]
-    return np.concatenate(parts or [np.empty(0, np.uint8)]).reshape(-1, width)
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, dtype)])
+    return whole.reshape(-1, width) if wide else whole
+
+
+_NUMBERS = {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64}
 
 
 def _kept(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]], coefficients: int) -> Replicates | None:
