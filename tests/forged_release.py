@@ -43,6 +43,8 @@ def forge(
     for name in ("measurement", "cell", "value", "estimate"):
         if name in arrays:
             digest.update(np.ascontiguousarray(arrays[name].to_numpy(zero_copy_only=False)).data)
+    if "replicates" in arrays:
+        digest.update(b"".join(arrays["replicates"].to_pylist()))
     own = digest.hexdigest().encode() if rehash else metadata[b"crosstally.sha256"]
     with pq.ParquetWriter(
         path, pa.table(arrays).schema, store_schema=False, compression=codec, **(options or {})

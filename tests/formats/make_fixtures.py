@@ -10,11 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 
 import crosstally as ct
 from crosstally.budget import Noise, NoiseKind
+from crosstally.inference import bootstrap
 from crosstally.local.client import FileStore
 from crosstally.local.collector import Collector
 from crosstally.local.protocol import Protocol, Tokens
@@ -155,6 +157,16 @@ def release_1_shrunk(path: Path) -> None:
     """Cells with Laplace noise, shrunk."""
     schema = ct.Schema(SCHEMA.attributes[:2])
     ct.release(PEOPLE, schema, epsilon=1, workload=ct.Workload([("sex", "âge")]), strategy="direct").save(path)
+
+
+def release_1_replicates(path: Path) -> None:
+    """As shrunk, with the replicates that larger releases keep; this one is made to keep them."""
+    schema = ct.Schema(SCHEMA.attributes[:2])
+    wanted = ct.Workload([("sex", "âge")])
+    with patch(f"{bootstrap.__name__}.KEPT_FROM", 1), patch("crosstally.releases.release.KEPT_FROM", 1):
+        release = ct.release(PEOPLE, schema, epsilon=1, workload=wanted, strategy="direct")
+        release.__dict__["_bootstrapped"] = bootstrap.bootstrapped(release.fitted, number=6)
+        release.save(path)
 
 
 def in_groups() -> Plan:
@@ -336,6 +348,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "ledger-1.ledger": ledger_1,
     "release-1.parquet": release_1,
     "release-1-cells.parquet": release_1_cells,
+    "release-1-replicates.parquet": release_1_replicates,
     "release-1-shrunk.parquet": release_1_shrunk,
     "release-1-described.parquet": release_1_described,
     "release-1-groups.parquet": release_1_groups,

@@ -61,6 +61,7 @@ DIGESTS = {
     "release-1-local.parquet": "9268e8e6be38c78a335285e82703821869c11013909195b7a6fb1ecd88b14182",
     "release-1-divided.parquet": "4b7050214e1a20496b6d731e3f498f1df490ce14e3ee4c9354f41aaaf6bdb29c",
     "release-1-matrix.parquet": "922b8b23f70c95951469c95a39294f8115ade8e1cbb4daad69f9b84eda4ff12f",
+    "release-1-replicates.parquet": "8d68420c46a37b48eb073af66b3cea4fe90bf8ece2d9dad3ba43b907b37bc5fe",
     "release-1-shrunk.parquet": "76b6f5e7a2a47fd308db83c16b852a7d8b1100f72f0fb21040ef6542d2e018e1",
     "release-1-two-ways.parquet": "6386b238999f11ac8927a5e496205b742381c092f7298f44b635ff9fe0b8094c",
     "release-1-units.parquet": "53e0a1d74ce46c738093afb622e5391b2813bd3db876656c3ce9f5ad8b9a8c75",
@@ -330,6 +331,23 @@ def test_release_1_shrunk() -> None:
     assert (release.nonnegative, release.estimate.corrected) == ("shrunk", "shrunk")
     saved = pq.read_table(HERE / "release-1-shrunk.parquet")["estimate"].to_numpy().reshape(2, 4)
     np.testing.assert_allclose(release.marginal("sex", "âge").values, saved, atol=1e-8)
+
+
+def test_release_1_replicates() -> None:
+    """Six replicates: a level of the total is half a row, and one of the difference of the sexes a sixteenth."""
+    path = HERE / "release-1-replicates.parquet"
+    header = json.loads(pq.read_metadata(path).metadata[b"crosstally"])
+    numbers = np.frombuffer(b"".join(pq.read_table(path)["replicates"].to_pylist()), np.int8)
+    exponents, levels = numbers[:8], numbers[8:].reshape(6, 8)
+    assert (header["replicates"]["number"], exponents[:2].tolist()) == (6, [-1, -4])
+    assert levels[:, :2].tolist() == [[6, 31], [-4, 22], [8, -36], [2, -17], [2, 11], [4, 85]]
+    release = ct.open_release(path)
+    joint = release.marginal("sex").uncertainty.joint
+    assert joint is not None
+    apart = joint.draws[1:] - joint.draws[0]
+    np.testing.assert_allclose(apart.sum(axis=1), [3, -2, 4, 1, 1, 2])
+    differences = (apart[:, 0] - apart[:, 1]) / 2**0.5
+    np.testing.assert_allclose(differences, np.array([31, 22, -36, -17, 11, 85]) / 16)
 
 
 def test_release_1_local() -> None:

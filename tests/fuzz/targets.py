@@ -28,7 +28,7 @@ from crosstally.local.protocol import Protocol, Tokens
 from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger_file import Event, _link, digest
 from crosstally.query.grammar import parse
-from crosstally.releases.file.header import CONTENT
+from crosstally.releases.file.header import CONTENT, KEPT
 from crosstally.sources import count
 from crosstally.sources.parts import merge_parts
 from fuzz.mutation import changed_bytes, changed_footer, changed_json, changed_text
@@ -132,6 +132,11 @@ def _forge_release(random: Random, path: Path) -> None:
     for name in CONTENT:
         state.update(np.ascontiguousarray(columns[name]).data)
     readable = {name: pa.array(list(v) if v.dtype == object else v) for name, v in columns.items()}
+    if KEPT in readable:
+        width = random.choice((len(columns[KEPT][0]) if rows else 1, random.randrange(1, 30)))
+        each = [bytes(row[:width]).ljust(width, random.choice(b"\x00\x7f").to_bytes()) for row in columns[KEPT]]
+        state.update(b"".join(each))
+        readable[KEPT] = pa.array(each, pa.binary(width))
     for name in list(readable):
         if readable[name].type == pa.string() or readable[name].type == pa.null():
             readable[name] = readable[name].cast(pa.string()).dictionary_encode()

@@ -40,9 +40,9 @@ def test_the_same_coefficients_give_the_same_estimate(nonnegative: str, rows: in
 def test_the_same_measurements_give_the_same_replicates() -> None:
     first, second = (bootstrapped(infer(schema_of(*SIZES), some_views(2)), number=3) for _ in range(2))
     other = bootstrapped(infer(schema_of(*SIZES), some_views(3)), number=3)
-    assert np.array_equal(first.deviations, second.deviations)
-    assert not np.array_equal(first.deviations, other.deviations)
-    assert len({row.tobytes() for row in first.deviations}) == 3
+    assert np.array_equal(first.replicates.at(), second.replicates.at())
+    assert not np.array_equal(first.replicates.at(), other.replicates.at())
+    assert len({row.tobytes() for row in first.replicates.at()}) == 3
 
 
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
@@ -53,9 +53,9 @@ def test_nothing_to_correct_leaves_the_noise_that_was_measured(kind: NoiseKind) 
     views = [Measurement(Cells(("a0", "a1")), counts, variance=noise.variance, noise=noise, origin="test")]
     inference = infer(schema_of(2, 2), views, nonnegative="joint")
     found = bootstrapped(inference, number=2_000)
-    ratios = (found.deviations.astype(float) ** 2).mean(axis=0) / combine(schema_of(2, 2), views).variances
+    ratios = (found.replicates.at().astype(float) ** 2).mean(axis=0) / combine(schema_of(2, 2), views).variances
     assert ratios == pytest.approx(np.ones(4), abs=5 * np.sqrt(5 / 2_000))  # the kurtosis of Laplace is 6 at most
-    assert found.stretches == pytest.approx(np.ones(3), abs=0.1)
+    assert found.replicates.stretches == pytest.approx(np.ones(3), abs=0.1)
 
 
 def test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estimates() -> None:
@@ -88,8 +88,8 @@ def test_deviations_are_stretched_to_the_risk_that_the_covariance_penalty_estima
         grid = np.linspace(0, max(law.mean, 0) + 12 * law.stdev, 400_001)
         density = np.exp(-0.5 * ((grid - law.mean) / law.stdev) ** 2)
         beyond = (grid * density).sum() / density.sum()
-        assert found.stretches[order] == pytest.approx(np.sqrt(1 + beyond / seen), rel=1e-4)
-    assert found.stretches[2] > 1.01
+        assert found.replicates.stretches[order] == pytest.approx(np.sqrt(1 + beyond / seen), rel=1e-4)
+    assert found.replicates.stretches[2] > 1.01
 
 
 def some_pair() -> list[Measurement]:
@@ -100,9 +100,9 @@ def some_pair() -> list[Measurement]:
 def test_a_public_number_of_rows_has_no_noise() -> None:
     inference = infer(schema_of(*SIZES), some_views(4), rows=900)
     total = inference.linear.places([()])[0]
-    assert not bootstrapped(inference, number=4).deviations[:, total].any()
+    assert not bootstrapped(inference, number=4).replicates.at()[:, total].any()
     free = infer(schema_of(*SIZES), some_views(4))
-    assert (bootstrapped(free, number=4).deviations[:, total] != 0).all()
+    assert (bootstrapped(free, number=4).replicates.at()[:, total] != 0).all()
 
 
 def test_the_smooth_truth_keeps_one_way_tables() -> None:
@@ -135,7 +135,7 @@ def test_deviations_are_of_the_size_of_true_errors() -> None:
     exact = people(rng, SIZES, 900, 1.0)
     for _ in range(30):
         inference = infer(schema_of(*SIZES), measured(rng, exact, VIEWS, Noise(LAPLACE, 6.0)))
-        deviations = bootstrapped(inference, number=6).deviations.astype(float)
+        deviations = bootstrapped(inference, number=6).replicates.at().astype(float)
         errors = inference.estimate.coefficients - true_coefficients(inference.linear, exact, VIEWS)
         true += float((errors**2 / inference.linear.variances).sum())
         own += float((deviations**2 / inference.linear.variances).sum() / len(deviations))

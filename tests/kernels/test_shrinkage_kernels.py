@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from crosstally.inference.joint_correction import view_factors
-from crosstally.inference.risk import COMPONENTS, EDGES
+from crosstally.inference.risk import COMPONENTS, EDGES, mixture_weights
 from crosstally.kernels.raking import independent_guesses, pair_guesses, rake_to_margins
 from crosstally.kernels.shrinkage import (
     add_views,
     component_likelihoods,
-    mixture_weights,
     shrink_cells,
     view_tables,
 )
@@ -148,7 +147,6 @@ def test_mixture_weights() -> None:
     component_likelihoods(noisy, guess, noise, COMPONENTS, likelihoods)
     start = np.full(COMPONENTS.shape[1], 1 / COMPONENTS.shape[1])
     prior = 3 * start
-    weights = start.copy()
-    mixture_weights(likelihoods, prior, 1.0, 4, weights)
+    weights = mixture_weights(likelihoods.T, prior, 1.0, 4, start)
     cells = list(zip(noisy.tolist(), guess.tolist(), noise.tolist(), strict=True))
     assert np.allclose(weights, expectation_maximisation(cells, COMPONENTS, start, prior, 4), rtol=1e-9)

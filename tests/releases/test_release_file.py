@@ -64,7 +64,7 @@ def test_opening_infers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         raise AssertionError
 
     for module in ("crosstally.releases.release", "crosstally.releases.publication"):
-        monkeypatch.setattr(import_module(module), "estimate", never)
+        monkeypatch.setattr(import_module(module), "infer", never)
     assert open_release(path).marginal("sex").values.shape == (2,)
 
 

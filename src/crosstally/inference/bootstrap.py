@@ -28,15 +28,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosstally.budget import Noise, NoiseKind
-from crosstally.inference.joint_correction import LEAST_VARIANCE, view_orders, with_total_above_zero
+from crosstally.inference.cell_errors import SquaredErrors
+from crosstally.inference.joint_correction import LEAST_VARIANCE, last_of_set, view_orders, with_total_above_zero
 from crosstally.measurements import Measurement
 from crosstally.residuals import Estimate
 from crosstally.residuals.combining import Averages, by_shape
@@ -193,7 +194,7 @@ _NUMBERS = 100_000
 100, those of 5,000 have 20. Twice as many would take up to twice the time of a first interval."""
 
 # Replicates even of the largest releases: with 6 a standard deviation is known to about 29%. Fewer would say little.
-_LEAST_REPLICATES = 6
+LEAST_REPLICATES = 6
 _MOST_NUMBERS = 40_000_000
 """Deviations are kept in four bytes each; releases of more than 2,000,000 coefficients get fewer replicates."""
 
@@ -207,45 +208,94 @@ _STREAM = 0x696E74657276616C
 """Added to the seed, so that these replicates are not those that chose the blends: the blend was fitted to those."""
 
 
+KEPT_FROM = _NUMBERS // REPLICATES
+"""Coefficients from which a release's file keeps the replicates, and they are rounded to fit. Below, there are more
+replicates for each number in the file, and finding them again takes well below a second."""
+
+_PARTS_OF_ONE_WAYS, _PARTS = 32.0, 5.0
+"""Deviations are rounded to about this part of their root mean square over a set of attributes; a rounding of a fifth
+adds 1/300 to the variance. One-ways are few, and shares are made of them: they are rounded finer. Larger numbers make
+files larger: with 5 and 8 those of Adult (pure) grow to 1.8 and 2.0 times their size."""
+
+_TRUTH = 2.0**-14
+"""The smooth truth is then a multiple of this. An estimate read from a file differs by the rounding of doubles from the
+one that was saved; which cells are equally large would depend on that. Coarser would still do: nobody is a ten
+thousandth of a person."""
+
+_MOST_LEVEL = 127  # a level has eight bits, one of them a sign
+MOST_EXPONENT = 60  # of two, up and down: far beyond any count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replicates:
+    """What replicates of an inference came to: for each its deviations, which are levels times powers of two.
+
+    ``levels`` has a row for each replicate, ``exponents`` an entry for each coefficient. Where deviations are not
+    rounded they are the levels, and exponents are zero. ``stretches`` says by what the deviations of each order were
+    multiplied, and ``left`` how large their mean square is after that, in units of the variances of least squares.
+    """
+
+    levels: NDArray[Any]
+    exponents: NDArray[np.int8]
+    stretches: Floats
+    left: Floats
+
+    def at(self, places: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.float32]:
+        """The deviations of coefficients at some places, a row for each replicate."""
+        levels = np.asarray(self.levels[:, places], np.float32)
+        return np.asarray(np.ldexp(levels, self.exponents[places].astype(np.int32)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Bootstrap:
     """The smooth truth and, for each replicate, the deviation of its estimate from that truth.
 
-    Both are coefficients in the places of the estimate; ``deviations`` has a row for each replicate. ``stretches`` says
-    by what the deviations of each order were multiplied, and ``left`` how large their mean square is after that, in
-    units of the variances of least squares. ``linear`` are the combined coefficients of the release itself, ``views``
-    the attributes of its measurements, and ``seed`` is for further draws. ``squares`` are the mean squared errors of
-    cells of large covered tables, where replicates around a smooth truth say too little (``cell_errors``).
+    Both are coefficients in the places of the estimate. ``linear`` are the combined coefficients of the release itself,
+    ``views`` the attributes of its measurements, and ``seed`` is for further draws. ``squares`` are the mean squared
+    errors of cells of large covered tables, where replicates around a smooth truth say too little (``cell_errors``).
     """
 
     truth: Floats
-    deviations: NDArray[np.float32]
-    stretches: Floats
-    left: Floats
+    replicates: Replicates
     _: KW_ONLY
     linear: Floats
     views: tuple[tuple[str, ...], ...]
     seed: int
-    squares: Mapping[tuple[str, ...], Floats]
+    squares: SquaredErrors | None
 
     def at(self, places: NDArray[np.intp]) -> Floats:
         """Coefficients at some places: the truth first, then those of each replicate."""
         truth = self.truth[places]
-        return np.concatenate([truth[None], truth + self.deviations[:, places]])
+        return np.concatenate([truth[None], truth + self.replicates.at(places)])
 
 
-def bootstrapped(inference: Inference, *, number: int | None = None) -> Bootstrap:
+def bootstrapped(inference: Inference, *, number: int | None = None, kept: Replicates | None = None) -> Bootstrap:
     """The inference repeated ``number`` times, or less often for a very large release.
 
     Args:
         inference: The inference of the release.
         number: Replicates; by default 20 to 100, the more the smaller the release is.
+        kept: What they came to, if that is known. The inference is then not repeated, and needs no ``correct``.
     """
+    linear, truth = inference.linear, inference.smooth()
+    if len(truth) >= KEPT_FROM:
+        truth = np.rint(truth / _TRUTH) * _TRUTH
+    return Bootstrap(
+        truth,
+        _replicates(inference, truth, number) if kept is None else kept,
+        linear=linear.coefficients,
+        views=tuple(sorted({m.query.attributes for m in inference.measurements})),
+        seed=seed_of(linear.schema, inference.measurements) + 2 * _STREAM,
+        squares=inference.squared_errors(),
+    )
+
+
+def _replicates(inference: Inference, truth: Floats, number: int | None) -> Replicates:
     linear, found = inference.linear, inference.estimate.coefficients
     size = len(found)
     number = int(np.clip(_NUMBERS // max(size, 1), REPLICATES, _MOST_REPLICATES)) if number is None else number
-    number = max(min(number, _MOST_NUMBERS // max(size, 1)), min(number, _LEAST_REPLICATES))
-    truth, total = inference.smooth(), int(linear.places([()])[0].item())
+    number = max(min(number, _MOST_NUMBERS // max(size, 1)), min(number, LEAST_REPLICATES))
+    total = int(linear.places([()])[0].item())
     variances = np.maximum(linear.variances, LEAST_VARIANCE)
     orders = _orders(inference)
     deviations = np.empty((number, size), np.float32)
@@ -263,18 +313,36 @@ def bootstrapped(inference: Inference, *, number: int | None = None) -> Bootstra
     stretches[0] = 1.0  # the total and coefficients outside all views are as measured
     deviations *= stretches[orders].astype(np.float32)
     left = own * stretches**2 / np.maximum(np.bincount(orders), 1)
-    views = tuple(sorted({m.query.attributes for m in inference.measurements}))
-    seed = seed_of(linear.schema, inference.measurements) + 2 * _STREAM
-    return Bootstrap(
-        truth,
-        deviations,
-        stretches,
-        left,
-        linear=linear.coefficients,
-        views=views,
-        seed=seed,
-        squares=inference.squared_errors(),
-    )
+    # two numbers for each order that a measured table could have, whatever was found
+    padded = [np.pad(each, (0, inference.orders - len(left)), constant_values=1.0) for each in (stretches, left)]
+    if size >= KEPT_FROM and inference.correct is not None:
+        return Replicates(*_rounded(deviations, inference, orders), *padded)
+    return Replicates(deviations, np.zeros(size, np.int8), *padded)
+
+
+def _rounded(
+    deviations: NDArray[np.float32], inference: Inference, orders: NDArray[np.int64]
+) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """The levels and the exponents of deviations: all coefficients of a set of attributes have one exponent."""
+    last = np.arange(deviations.shape[1])
+    for view in inference.views:
+        last[view.places] = view.places[:, last_of_set(view.shape)]
+    first, sets = np.unique(last, return_inverse=True)
+    squares, largest = np.zeros(len(last)), np.zeros(len(last))
+    for row in deviations:
+        squares += row.astype(np.float64) ** 2 / len(deviations)
+        np.maximum(largest, np.abs(row), out=largest)
+    usual, most = np.sqrt(np.bincount(sets, squares) / np.bincount(sets)), np.zeros(len(first))
+    np.maximum.at(most, sets, largest)
+    parts = np.where(orders[first] == 1, _PARTS_OF_ONE_WAYS, _PARTS)
+    least = 2.0**-MOST_EXPONENT  # a set without deviations has a logarithm too
+    own = np.rint(np.log2(np.maximum(usual / parts, least)))
+    needed = np.ceil(np.log2(np.maximum(most / _MOST_LEVEL, least)))
+    exponents = np.minimum(np.maximum(own, needed), MOST_EXPONENT).astype(np.int32)[sets]
+    levels = np.empty(deviations.shape, np.int8)
+    for row, level in zip(deviations, levels, strict=True):
+        level[:] = np.rint(np.ldexp(row, -exponents)).clip(-_MOST_LEVEL, _MOST_LEVEL)
+    return levels, exponents.astype(np.int8)
 
 
 def _beyond(risks: Floats, own: Floats, orders: NDArray[np.int64]) -> Floats:

@@ -25,6 +25,8 @@ Arrays: cells (cells), components (cells, components).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,7 @@ import numpy as np
 from crosstally.budget import NoiseKind
 from crosstally.inference.joint_correction import clip_and_keep_total
 from crosstally.inference.risk import COMPONENTS, component_variances, learned_mixture, strata_of
-from crosstally.residuals import rebuild
+from crosstally.residuals import Estimate, rebuild
 from crosstally.residuals.combining import mean_squares
 from crosstally.typing import Floats
 
@@ -60,23 +62,40 @@ _BLOCK = 5_000
 _LEAST = 1e-300  # stands for zero under a fraction line
 
 
-def squared_errors(inference: Inference) -> dict[tuple[str, ...], Floats]:
-    """For each large covered table of two or three attributes the mean squared error of its cells as they are shown.
+@dataclass(frozen=True, slots=True, eq=False)
+class SquaredErrors:
+    """The mean squared errors of the cells of large covered tables of two or three attributes, as they are shown.
 
-    Attributes are in the order of the schema. It is for the default correction: others know less than is assumed here.
+    Each table's are worked out when they are first asked for. ``large`` says how far the noise of each is Laplace's.
     """
-    estimate, linear = inference.estimate, inference.linear
-    out = dict[tuple[str, ...], Floats]()
-    for names, fourth in _large_tables(inference).items():
+
+    estimate: Estimate
+    linear: Estimate
+    large: Mapping[tuple[str, ...], float]
+    _found: dict[tuple[str, ...], Floats | None] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, inference: Inference) -> SquaredErrors:
+        """Those of an inference by the default correction: others know less than is assumed here."""
+        return cls(inference.estimate, inference.linear, _large_tables(inference))
+
+    def of(self, names: tuple[str, ...]) -> Floats | None:
+        """Of a table, its attributes in the order of the schema; None where it is small, or nobody is left in it."""
+        if names in self.large and names not in self._found:
+            self._found[names] = self._learned(names)
+        return self._found.get(names)
+
+    def _learned(self, names: tuple[str, ...]) -> Floats | None:
+        linear = self.linear
         shape, places = linear.schema.sizes(names), linear.places([names])[0][0]
-        x, y = (rebuild(each.coefficients[places].reshape(shape), len(shape)) for each in (estimate, linear))
+        x, y = (rebuild(each.coefficients[places].reshape(shape), len(shape)) for each in (self.estimate, linear))
         x, variances = clip_and_keep_total(x, len(shape)), linear.variances[places]
-        if x.any():  # otherwise nobody is left to guess from
-            guess, variance = _independent(x, variances.reshape(shape)), float(variances @ mean_squares(shape))
-            laplace = min(float(variances[-1]) ** 2 * math.sqrt(fourth) / variance, 1.0)
-            found = expected_squares(y.ravel(), guess.ravel(), x.ravel(), variance=variance, laplace=laplace)
-            out[names] = found.reshape(shape)
-    return out
+        if not x.any():  # nobody is left to guess from
+            return None
+        guess, variance = _independent(x, variances.reshape(shape)), float(variances @ mean_squares(shape))
+        laplace = min(float(variances[-1]) ** 2 * math.sqrt(self.large[names]) / variance, 1.0)
+        found = expected_squares(y.ravel(), guess.ravel(), x.ravel(), variance=variance, laplace=laplace)
+        return found.reshape(shape)
 
 
 def _large_tables(inference: Inference) -> dict[tuple[str, ...], float]:

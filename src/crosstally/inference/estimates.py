@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.checks import is_whole
 from crosstally.errors import QueryError, did_you_mean
-from crosstally.inference.cell_errors import LEAST_CELLS, squared_errors
+from crosstally.inference.cell_errors import SquaredErrors
 from crosstally.inference.joint_correction import (
     CORRECTIONS,
     Correction,
@@ -34,7 +34,6 @@ from crosstally.residuals import Estimate, decompose, rebuild
 from crosstally.residuals.combining import Averages, by_shape
 from crosstally.residuals.nested import extended_measurements, shares_in_groups
 from crosstally.schema import Schema
-from crosstally.typing import Floats
 
 SHRUNK = "shrunk"
 JOINT = "joint"
@@ -128,15 +127,18 @@ class Inference:
             return linear.copy()
         return _with_values_in_groups(replace(self.estimate, coefficients=self.correct(linear))).coefficients
 
+    @property
+    def orders(self) -> int:
+        """How many orders coefficients may have: those of no attribute up to those of all that a measurement has."""
+        return 1 + max((len(m.query.attributes) for m in self.measurements), default=0)
+
     def smooth(self) -> NDArray[np.float64]:
         """The smoothed estimate that stands for the truth of replicates (``shrink.smoothed``)."""
         return smoothed(self.linear, self.views, self.estimate.coefficients)
 
-    def squared_errors(self) -> dict[tuple[str, ...], Floats]:
+    def squared_errors(self) -> SquaredErrors | None:
         """The mean squared errors of cells of large covered tables (``cell_errors``); only shrinkage has them."""
-        sizes = (math.prod(self.linear.schema.sizes(m.query.attributes)) for m in self.measurements)
-        large = self.estimate.corrected == SHRUNK and max(sizes, default=0) >= LEAST_CELLS
-        return squared_errors(self) if large else {}
+        return SquaredErrors.after(self) if self.estimate.corrected == SHRUNK else None
 
 
 def infer(
@@ -149,6 +151,20 @@ def infer(
 ) -> Inference:
     """As ``estimate``, with everything needed to repeat it."""
     _check_options(rows, nonnegative, rounds)
+    found = uncorrected(schema, measurements, rows=rows, nonnegative=nonnegative)
+    combined = found.linear
+    if nonnegative != "none" and combined.covers(()):
+        coefficients, correct = _correction(found, nonnegative, rounds)
+        corrected = replace(combined, coefficients=coefficients, corrected=nonnegative)
+        found = replace(found, estimate=corrected, correct=correct)
+    best = replace(found.estimate, smallest=_smallest(found.estimate, found.views))
+    return replace(found, estimate=_with_values_in_groups(best))
+
+
+def uncorrected(
+    schema: Schema, measurements: Sequence[Measurement], *, rows: int | None = None, nonnegative: str = SHRUNK
+) -> Inference:
+    """An inference up to where negative cells would be corrected: its estimate is that of least squares."""
     measurements = tuple(m for m in measurements if m.query.is_linear)
     groups = Groups.of(schema, (m.query for m in measurements))
     if groups is not None:
@@ -160,19 +176,10 @@ def infer(
         raise _nothing_measured()
     # Only the largest tables are corrected: whatever lies inside one is a sum of its cells, and not negative either.
     views = tuple(_view_groups(combined, maximal_views(combined, [m.query.attributes for m in measurements])))
-    correcting = nonnegative != "none" and combined.covers(())
-    if correcting:  # corrections keep the total, so it must not be negative
+    if nonnegative != "none" and combined.covers(()):  # corrections keep the total, so it must not be negative
         total = int(combined.places([()])[0].item())
         combined = replace(combined, coefficients=with_total_above_zero(combined.coefficients, total))
-    found = Inference(
-        combined, linear=combined, measurements=measurements, averages=averages, views=views, correct=None
-    )
-    if correcting:
-        coefficients, correct = _correction(found, nonnegative, rounds)
-        corrected = replace(combined, coefficients=coefficients, corrected=nonnegative)
-        found = replace(found, estimate=corrected, correct=correct)
-    best = replace(found.estimate, smallest=_smallest(found.estimate, views))
-    return replace(found, estimate=_with_values_in_groups(best))
+    return Inference(combined, linear=combined, measurements=measurements, averages=averages, views=views, correct=None)
 
 
 def _correction(

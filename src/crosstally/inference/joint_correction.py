@@ -299,3 +299,10 @@ def view_factors(shape: Sequence[int]) -> Floats:
 def view_orders(shape: Sequence[int]) -> NDArray[np.int64]:
     """The number of attributes of each coefficient of a view."""
     return np.asarray((np.indices(shape) > 0).sum(axis=0).ravel(), np.int64)
+
+
+def last_of_set(shape: Sequence[int]) -> NDArray[np.intp]:
+    """For each coefficient of a view where the last one of its set stands: its digits above zero at their largest."""
+    digits = np.indices(shape).reshape(len(shape), -1)
+    ends = np.array(shape)[:, None] - 1
+    return np.asarray(np.ravel_multi_index(tuple(np.where(digits > 0, ends, 0)), tuple(shape)))

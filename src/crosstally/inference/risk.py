@@ -49,7 +49,8 @@ With y | k ~ N(m_k, w_k + s) a step of expectation and maximisation is, over the
     r_ik = weight_k N(y_i; m_ik, w_ik + s_i) / (the same summed over k),    weight_k <- (sum_i r_ik + a_k) / (n + sum a)
 
 where n is the number of cells of the stratum and a is ``_POOLED_CELLS`` times the mean of ``_PRIOR`` and of the weights
-of all strata with cells (the mode under a Dirichlet prior of a + 1). The kernels have the step (``mixture_weights``)
+of all strata with cells (the mode under a Dirichlet prior of a + 1). ``mixture_weights`` has the step, the kernels
+have the likelihoods
 and the posterior mean, sum over k of r_k (m_k + (y - m_k) w_k / (w_k + s)) (``shrink_cells``). Arrays: cells (views of
 a shape, cells), likelihoods (cells, components), weights (strata, components).
 """
@@ -145,25 +146,44 @@ def learned_mixture(strata: NDArray[np.intp], likelihoods: Callable[[NDArray[np.
     ``likelihoods`` gives those of some cells under each component, each cell up to a factor; cells of the stratum -1
     are left out.
     """
-    from crosstally.kernels.shrinkage import mixture_weights
-
     seen = {}
     for stratum in range(len(EDGES) + 1):
         cells = np.flatnonzero(strata == stratum)
         if len(cells):
             # Every cell read stands for as many as were left out, so that the prior counts as it would beside all
             some = cells[:: math.ceil(len(cells) / _MOST_CELLS)]
-            seen[stratum] = np.ascontiguousarray(likelihoods(some)), len(cells) / len(some)
+            seen[stratum] = np.ascontiguousarray(likelihoods(some).T), len(cells) / len(some)
     # In turns: the weights of each stratum given the common ones, and the common ones as their mean
     weights = np.tile(_PRIOR, (len(EDGES) + 1, 1))
     common = _PRIOR
     for _ in range(_ROUNDS):
         for stratum, (likely, stands_for) in seen.items():
-            mixture_weights(likely, _POOLED_CELLS * common, stands_for, _STEPS, weights[stratum])
+            prior = _POOLED_CELLS * common
+            weights[stratum] = mixture_weights(likely, prior, stands_for, _STEPS, weights[stratum])
         common = (sum((weights[stratum] for stratum in seen), start=_PRIOR.copy())) / (len(seen) + 1)
     # Strata without cells have the common weights: a replicate may have cells there
     for stratum in set(range(len(weights))) - set(seen):
         weights[stratum] = common
+    return weights
+
+
+def mixture_weights(likelihoods: Floats, prior: Floats, scale: float, steps: int, weights: Floats) -> Floats:
+    """The weights of the components that make cells likely, with a prior in numbers of cells.
+
+    Not by a compiled kernel, which would not be faster: reading an interval from a file then needs none.
+
+    Args:
+        likelihoods: Of the cells under each component: (components, cells).
+        prior: For each component.
+        scale: How many cells each of these stands for.
+        steps: Of expectation and maximisation.
+        weights: To start from.
+    """
+    for _ in range(steps):  # einsum adds up in the same order on all machines, which BLAS does not
+        whole = np.einsum("ki,k->i", likelihoods, weights)
+        shares = np.divide(scale, whole, out=np.zeros_like(whole), where=whole > 0)
+        sums = weights * np.einsum("ki,i->k", likelihoods, shares) + prior
+        weights = sums / sums.sum()
     return weights
 
 

@@ -39,7 +39,6 @@ from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosstally.inference.bootstrap import noise_of_coefficients, seed_of
 from crosstally.inference.joint_correction import (
@@ -47,6 +46,7 @@ from crosstally.inference.joint_correction import (
     JointCorrection,
     ViewGroup,
     clip_and_keep_total,
+    last_of_set,
     nearest_above_zero,
     view_orders,
 )
@@ -209,7 +209,7 @@ class _Model:
         last = np.arange(len(self.linear))
         for view in self.views:
             self.orders[view.places] = view_orders(view.shape)
-            last[view.places] = view.places[:, _last_of_set(view.shape)]
+            last[view.places] = view.places[:, last_of_set(view.shape)]
         self.sets = Sets(last, self.orders)
         self._corrections: dict[float, JointCorrection] = {}  # by power: the same for all starts
         names = [(name,) for name in combined.schema.names]
@@ -253,7 +253,28 @@ class _Model:
 
     def independent(self, found: Floats) -> Floats:
         """The coefficients of independence with the one-way tables found."""
-        return self._averaged(self._guesses(found, pairs=False), [np.ones(len(v.places)) for v in self.views])
+        sums, number = np.zeros(len(found)), np.zeros(len(found))
+        for view in self.views:
+            stack, ndim = found[view.places].reshape(-1, *view.shape), len(view.shape)
+            guess = stack.reshape(len(stack), -1)[:, 0]  # the total
+            for axis in range(ndim):
+                one_way = rebuild(stack[:, *(slice(None) if other == axis else 0 for other in range(ndim))], 1)
+                shares = np.maximum(one_way, 0.0)
+                shares /= shares.sum(axis=1, keepdims=True)
+                guess = np.asarray(guess[..., None] * shares.reshape(len(stack), *[1] * axis, -1))
+            cells = self._without_impossible(view, guess.reshape(view.places.shape)).reshape(stack.shape)
+            sums += np.bincount(view.places.ravel(), decompose(cells, ndim).ravel(), len(found))
+            number += np.bincount(view.places.ravel(), minlength=len(found))
+        number[self.total] = 0.0
+        return np.where(number > 0, sums / np.maximum(number, 1.0), self.linear)
+
+    @staticmethod
+    def _without_impossible(view: ViewGroup, guess: Floats) -> Floats:
+        """A guess of each view, its mass at structural zeros given to the other cells of the view."""
+        if not len(view.possible):
+            return guess
+        totals, guess = guess.sum(axis=1, keepdims=True), guess * view.possible
+        return np.asarray(guess * (totals / np.maximum(guess.sum(axis=1, keepdims=True), _LEAST_PAIR_CELL)))
 
     def learn(self, found: Floats, *, pairs: bool) -> tuple[Floats, Floats]:
         """The weights of the mixture, and the cells of the least squares views shrunk by it towards guesses."""
@@ -272,11 +293,7 @@ class _Model:
         for view in self.views:
             guess = np.empty(view.places.shape)
             independent_guesses(found, view.places, view.factors, view.sizes, guess)
-            # The mass of structural zeros under independence goes to the other cells of the view
-            if len(view.possible):
-                totals = guess.sum(axis=1, keepdims=True)
-                guess *= view.possible
-                guess *= totals / np.maximum(guess.sum(axis=1, keepdims=True), _LEAST_PAIR_CELL)
+            guess = self._without_impossible(view, guess)
             if pairs and len(view.sizes) > 2:
                 sweeps = min(max(_VISITS // math.comb(len(view.sizes), 2), _LEAST_SWEEPS), _MOST_SWEEPS)
                 pair_guesses(found, view.places, view.factors, view.sizes, _LEAST_PAIR_CELL, sweeps, guess)
@@ -326,10 +343,3 @@ class _Model:
             out[places] = decompose(clip_and_keep_total(rebuild(out[places], 1), 1), 1)
         out[self.total] = self.linear[self.total]
         return out
-
-
-def _last_of_set(shape: Sequence[int]) -> NDArray[np.intp]:
-    """For each coefficient of a view where the last one of its set stands: its digits above zero at their largest."""
-    digits = np.indices(shape).reshape(len(shape), -1)
-    ends = np.array(shape)[:, None] - 1
-    return np.asarray(np.ravel_multi_index(tuple(np.where(digits > 0, ends, 0)), tuple(shape)))

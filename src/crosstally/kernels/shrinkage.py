@@ -73,32 +73,6 @@ def component_likelihoods(noisy: Floats, guess: Floats, variances: Floats, compo
             out[i, k] = math.exp(out[i, k] - best) * math.sqrt(variances[i] / variance) if near else 0.0
 
 
-@njit("void(float64[:, ::1], float64[::1], float64, int64, float64[::1])", cache=True)
-def mixture_weights(likelihoods: Floats, prior: Floats, scale: float, steps: int, weights: Floats) -> None:
-    """The weights of the components that make the cells likely, with a prior in numbers of cells; changed in place.
-
-    Each cell counts ``scale`` times, which is how many cells it stands for.
-    """
-    cells, number = likelihoods.shape
-    sums = np.empty(number)
-    for _ in range(steps):
-        sums[:] = 0.0
-        for i in range(cells):
-            whole = 0.0
-            for k in range(number):
-                whole += likelihoods[i, k] * weights[k]
-            if whole > 0.0:
-                share = scale / whole
-                for k in range(number):
-                    sums[k] += likelihoods[i, k] * weights[k] * share
-        whole = 0.0
-        for k in range(number):
-            weights[k] = sums[k] + prior[k]
-            whole += weights[k]
-        for k in range(number):
-            weights[k] /= whole
-
-
 @njit(
     "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[::1], float64[:, ::1],"
     " float64[::1])",

@@ -390,7 +390,7 @@ def release_of(
     combined = combine(protocol.schema, measured).with_total(reports)
     fitted = _SHRINK[shrink](combined, measured)
     drawn = estimate(protocol.schema, fitted.measurements, rows=reports, nonnegative=nonnegative, rounds=rounds)
-    return replace(release, estimate=drawn, variances_left=fitted.variances)
+    return replace(release, estimate=drawn, variances_left=fitted.variances, fitted=None)
 
 
 def _checked_tokens(protocol: Protocol, tokens: Tokens | None) -> Tokens | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import operator
 import os
 import shutil
 import sqlite3
@@ -19,7 +20,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,15 @@ class Event:
     hash: str = ""
 
 
+# Made once: a chain is checked event by event whenever a ledger is opened.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_TEXTS = {str, type(None)}
+_fields_of = operator.attrgetter(*Event.__slots__)
+
+
 def canonical(value: object) -> str:
     """The canonical JSON text of a value: sorted, without spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def digest(content: str | bytes) -> str:
@@ -82,14 +89,14 @@ def digest(content: str | bytes) -> str:
 
 
 def _link(previous: str, event: Event) -> str:
-    return digest(canonical([previous, *astuple(event)[:-1]]))
+    return digest(canonical([previous, *_fields_of(event)[:-1]]))
 
 
 def append(connection: sqlite3.Connection, kind: str, *, entry: int, key: str, **fields: str) -> Event:
     """Add an event at the end of the chain."""
     number, previous = connection.execute("SELECT number, hash FROM head").fetchone()
     event = Event(number=number + 1, kind=kind, entry=entry, key=key, **fields)
-    row = (*astuple(event)[:-1], _link(previous, event))
+    row = (*_fields_of(event)[:-1], _link(previous, event))
     connection.execute(f"INSERT INTO events VALUES ({', '.join('?' * len(row))})", row)
     connection.execute("UPDATE head SET number = ?, hash = ?", (event.number, row[-1]))
     return Event(**dict(zip(Event.__slots__, row, strict=True)))
@@ -100,10 +107,7 @@ def events(connection: sqlite3.Connection, where: str = "", values: tuple[Any, .
     columns = ", ".join(Event.__slots__)
     rows = connection.execute(f"SELECT {columns} FROM events {where} ORDER BY number", values).fetchall()
     for number, kind, entry, *texts in rows:
-        if not (isinstance(number, int) and isinstance(entry, int)) or {type(t) for t in (kind, *texts)} - {
-            str,
-            type(None),
-        }:
+        if not (isinstance(number, int) and isinstance(entry, int)) or {type(kind), *map(type, texts)} - _TEXTS:
             raise LedgerError("an event of the ledger was changed; restore the file from a copy")
     return [Event(**dict(zip(Event.__slots__, row, strict=True))) for row in rows]
 

@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from crosstally.budget import SIGNS, Budget, Currency, Neighbours, NoiseKind
 from crosstally.errors import CrosstallyError, ReleaseError
-from crosstally.inference.estimates import ROUNDS, estimate, unsolved_estimate, usual_correction
+from crosstally.inference.estimates import ROUNDS, Inference, infer, unsolved_estimate, usual_correction
 from crosstally.measurements import PUBLIC, Chosen, Measurement, public_counts
 from crosstally.plans.joint_cost import privacy_cost
 from crosstally.plans.request import Request
@@ -55,7 +55,7 @@ def publish(
             default is that of ``usual_correction``.
         rounds: How often tables are corrected and made consistent again.
     """
-    return _published(schema, measurements, statement, estimate, nonnegative=nonnegative, rounds=rounds)
+    return _published(schema, measurements, statement, infer, nonnegative=nonnegative, rounds=rounds)
 
 
 def unsolved(schema: Schema, measurements: Iterable[Measurement], statement: Statement) -> Release:
@@ -70,7 +70,7 @@ def _published(
     schema: Schema,
     measurements: Iterable[Measurement],
     statement: Statement,
-    solve: Callable[..., Estimate],
+    solve: Callable[..., Inference | Estimate],
     *,
     nonnegative: str | None = None,
     rounds: int = ROUNDS,
@@ -85,15 +85,18 @@ def _published(
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
     nonnegative = usual_correction(measured) if nonnegative is None else nonnegative
+    found = solve(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds)
+    fitted = found if isinstance(found, Inference) else None
     return Release(
         schema,
         measured,
         statement=statement,
-        estimate=solve(schema, measured, rows=statement.rows, nonnegative=nonnegative, rounds=rounds),
+        estimate=found.estimate if isinstance(found, Inference) else found,
         nonnegative=nonnegative,
         rounds=rounds,
         choices=choices,
         unit_rows=units,
+        fitted=fitted,
     )
 
 

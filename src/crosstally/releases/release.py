@@ -27,8 +27,8 @@ from crosstally.answers.unmeasured.latent_class_model import ReferenceChoice, he
 from crosstally.checks import check_kind, names_in, several
 from crosstally.errors import QueryError
 from crosstally.html_text import html_facts
-from crosstally.inference.bootstrap import Bootstrap, bootstrapped
-from crosstally.inference.estimates import ROUNDS, SHRUNK, estimate, infer
+from crosstally.inference.bootstrap import KEPT_FROM, Bootstrap, Replicates, bootstrapped
+from crosstally.inference.estimates import ROUNDS, SHRUNK, Inference, infer, uncorrected
 from crosstally.measurements import Chosen, Measurement
 from crosstally.query.question import Question, Where
 from crosstally.releases.statement import NOT_RECORDED, Statement
@@ -63,7 +63,8 @@ class Release:
 
     ``publish`` and ``open_release`` make one. Where the estimate is nearer to the truth than least squares (the local
     model), ``variances_left`` are those of the coefficients of sets of attributes, in counts; otherwise it is empty.
-    ``replicates`` is how many replicates intervals and draws rest on, where that is not the usual number.
+    ``replicates`` is how many replicates intervals and draws rest on, where that is not the usual number. ``fitted`` is
+    the inference that made the estimate, where it was made here, and ``kept`` are the replicates that a file has.
     """
 
     schema: Schema
@@ -77,6 +78,12 @@ class Release:
     choices: tuple[Chosen, ...] = ()
     unit_rows: Measurement | None = None
     replicates: int | None = None
+    fitted: Inference | None = None
+    kept: Replicates | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be fitted again: answers take their release along."""
+        return {**self.__dict__, "fitted": None}
 
     def __repr__(self) -> str:
         attributes, numbers = len(self.schema.names), sum(m.values.size for m in self.measurements)
@@ -169,8 +176,18 @@ class Release:
     def _bootstrapped(self) -> Bootstrap:
         """The parametric bootstrap of this release, computed once: it gives the intervals of corrected cells."""
         rows, way = self.statement.rows, self.nonnegative
-        inference = infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds)
-        return bootstrapped(inference, number=self.replicates)
+        if self.kept is not None and self.replicates is None:
+            linear = uncorrected(self.schema, self.measurements, rows=rows, nonnegative=way)
+            return bootstrapped(replace(linear, estimate=self.estimate), kept=self.kept)
+        fitted = self.fitted or infer(self.schema, self.measurements, rows=rows, nonnegative=way, rounds=self.rounds)
+        return bootstrapped(fitted, number=self.replicates)
+
+    def replicates_to_keep(self) -> Replicates | None:
+        """The replicates that the release's file keeps: those of a release in which finding them again takes long."""
+        exact = self._errors.bootstrap is not None and self.estimate.corrected != "none"
+        if self.replicates is not None or not exact or len(self.estimate.keys) < KEPT_FROM:
+            return None
+        return self._bootstrapped.replicates
 
     def _sizes(self) -> Sizes:
         return self._learned_sizes
@@ -412,10 +429,17 @@ class Release:
     def refit(self, *, nonnegative: str = SHRUNK, rounds: int = ROUNDS) -> Release:
         """A release from the same measurements with a different correction. Free."""
         check_kind(nonnegative, str, "nonnegative")
-        consistent = estimate(
-            self.schema, self.measurements, rows=self.statement.rows, nonnegative=nonnegative, rounds=rounds
+        rows = self.statement.rows
+        fitted = infer(self.schema, self.measurements, rows=rows, nonnegative=nonnegative, rounds=rounds)
+        return replace(
+            self,
+            estimate=fitted.estimate,
+            nonnegative=nonnegative,
+            rounds=rounds,
+            variances_left={},
+            fitted=fitted,
+            kept=None,
         )
-        return replace(self, estimate=consistent, nonnegative=nonnegative, rounds=rounds, variances_left={})
 
     def save(self, path: str | Path) -> None:
         """Write the release as one Parquet file that opens in any tool; it is written completely or not at all."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from crosstally.budget import Noise, NoiseKind
 from crosstally.errors import OTHER_VERSION, CrosstallyError, ReleaseError
+from crosstally.inference.bootstrap import LEAST_REPLICATES, REPLICATES
 from crosstally.inference.estimates import CORRECTED
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Chosen, Measurement
@@ -31,9 +32,11 @@ from crosstally.releases.publication import check_variance
 from crosstally.releases.statement import Statement
 from crosstally.releases.unit_counts import unit_rows_of
 from crosstally.schema import Schema
+from crosstally.typing import Floats
 
 FORMAT = 1
 CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold the release
+KEPT = "replicates"  # the column of what replicates came to, beside the content where a release keeps them
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
 HEADER_FIELDS = (
@@ -49,6 +52,7 @@ HEADER_FIELDS = (
 )
 UNITS_FIELDS = ("first", "values", "noise", "origin")  # of units by number of rows, where they were measured
 CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin", "weight")
+KEPT_FIELDS = ("number", "stretches", "left")  # of replicates, where the file keeps them
 ESTIMATE_FIELDS = ("inference", "rounds", "corrected", "variances")
 KIND_FIELDS = ("query", "values", "noise", "variance", "origin", "matrices")
 MAX_HEADER = 32 * 2**20  # bytes of JSON
@@ -112,19 +116,29 @@ def places(sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
 def digest(header: bytes, columns: Mapping[str, NDArray[Any]]) -> bytes:
     """SHA-256 of the header and the content, little-endian, column after column."""
     state = hashlib.sha256(header)
-    for name in CONTENT:
+    for name in content_names(kept=KEPT in columns):
         array = columns[name]
         state.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
     return state.hexdigest().encode()
 
 
-def column_names(schema: Schema) -> tuple[str, ...]:
+def kept_width(number: int, coefficients: int, rows: int) -> int:
+    """How many bytes of each row hold the levels of so many replicates and the exponents of their coefficients."""
+    return -(-(1 + number) * coefficients // rows)
+
+
+def content_names(*, kept: bool) -> tuple[str, ...]:
+    """The columns that hold a release, with or without replicates."""
+    return (*CONTENT, KEPT) if kept else CONTENT
+
+
+def column_names(schema: Schema, *, kept: bool = False) -> tuple[str, ...]:
     """The columns of a release of this schema: content, then readable ones, then one for each attribute.
 
     An attribute's column bears its name. Underscores are added if the name, or its part before the first full
     stop, is that of another column.
     """
-    fixed = {*CONTENT, *READABLE}
+    fixed = {*CONTENT, KEPT, *READABLE}
     taken = set(fixed)
     names = []
     for name in schema.names:
@@ -136,13 +150,17 @@ def column_names(schema: Schema) -> tuple[str, ...]:
             column += "_"
         taken.add(column.lower())
         names.append(column)
-    return (*CONTENT, *READABLE, *names)
+    return (*content_names(kept=kept), *READABLE, *names)
 
 
-def arrow_schema(schema: Schema, value_type: pa.DataType) -> pa.Schema:
-    """The columns with their types; ``value_type`` is that of the measured numbers."""
-    types = [pa.int32(), pa.int32(), value_type, pa.float64(), TEXTS, pa.float64()]
-    names = column_names(schema)
+def arrow_schema(schema: Schema, value_type: pa.DataType, width: int = 0) -> pa.Schema:
+    """The columns with their types; ``value_type`` is that of the measured numbers.
+
+    ``width`` is how many bytes of what replicates came to stand in a row; zero where they are not kept.
+    """
+    own = [pa.binary(width)] if width else []
+    types = [pa.int32(), pa.int32(), value_type, pa.float64(), *own, TEXTS, pa.float64()]
+    names = column_names(schema, kept=width > 0)
     plain = [pa.field(name, kind, nullable=False) for name, kind in zip(names[: len(types)], types, strict=True)]
     return pa.schema(plain + [pa.field(name, TEXTS) for name in names[len(types) :]])
 
@@ -150,6 +168,14 @@ def arrow_schema(schema: Schema, value_type: pa.DataType) -> pa.Schema:
 _FREE_CELLS = 2**20  # of contrasts: four times what one stage of a plan may have
 _MOST_REPEATED = 1_000  # measurements with the same noise, entry and table as an earlier one: plans have hardly any
 _QUERIES = ("cells", "groups", "contrast", "kronecker")
+
+
+class KeptReplicates(NamedTuple):
+    """What the header says of the replicates that a file keeps: how many, and two numbers for each order."""
+
+    number: int
+    stretches: Floats
+    left: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +192,7 @@ class ReleaseHeader:
     groups: Groups | None
     choices: tuple[Chosen, ...]
     unit_rows: Measurement | None
+    kept: KeptReplicates | None
 
     @property
     def whole(self) -> bool:
@@ -189,7 +216,7 @@ def read_header(text: bytes | None, rows: int) -> ReleaseHeader:
 
 
 def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
-    units = fields.pop("units", None) if isinstance(fields, dict) else None
+    units, kept = (fields.pop(name, None) if isinstance(fields, dict) else None for name in ("units", KEPT))
     fields = _fields(fields, "header", HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
@@ -224,6 +251,7 @@ def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
         groups=groups,
         choices=choices,
         unit_rows=None if units is None else _read_units(units, schema),
+        kept=None if kept is None else _read_kept(kept, measurements),
         **fit,
     )
 
@@ -285,6 +313,21 @@ def _read_variances(given: Any, schema: Schema) -> dict[tuple[str, ...], float]:
     if len(out) < len(given):
         raise ReleaseError("estimate: variances must name each set of attributes once")
     return out
+
+
+def _read_kept(given: Any, measurements: Sequence[tuple[MeasurementKind, Product, tuple[int, ...]]]) -> KeptReplicates:
+    """What is said of the replicates that the file keeps."""
+    fields = _fields(given, KEPT, KEPT_FIELDS)
+    number, orders = fields["number"], 1 + max((len(query.attributes) for _, query, _ in measurements), default=0)
+    if type(number) is not int or not LEAST_REPLICATES <= number <= REPLICATES:
+        raise ReleaseError(f"{KEPT}: number must be a whole number from {LEAST_REPLICATES} to {REPLICATES}")
+    for name in KEPT_FIELDS[1:]:
+        each = fields[name]
+        if not isinstance(each, list) or len(each) != orders or not all(type(n) in (int, float) for n in each):
+            raise ReleaseError(f"{KEPT}: {name} must be a list of {orders} numbers, one for each order")
+        if not all(0 <= n <= MAX_EXACT for n in each):
+            raise ReleaseError(f"{KEPT}: {name} must hold numbers from 0 to 2^53")
+    return KeptReplicates(number, *(np.array(fields[name], np.float64) for name in KEPT_FIELDS[1:]))
 
 
 def _read_choices(given: Any, schema: Schema) -> tuple[Chosen, ...]:

@@ -21,17 +21,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import CrosstallyError, ReleaseError
+from crosstally.inference.bootstrap import MOST_EXPONENT, Replicates
 from crosstally.inference.estimates import smallest_cell
 from crosstally.json_text import JsonError, read_json
 from crosstally.measurements import Measurement
 from crosstally.releases.file.header import (
-    CONTENT,
     DIGEST_KEY,
     HEADER_KEY,
+    KEPT,
     MAX_EXACT,
     ReleaseHeader,
     arrow_schema,
+    content_names,
     digest,
+    kept_width,
     least_size,
     places,
     read_header,
@@ -290,13 +293,15 @@ def _read_release(data: bytes) -> Release:
     if metadata.get(DIGEST_KEY) != digest(metadata[HEADER_KEY], columns):
         raise ReleaseError("it is damaged or was changed: its numbers do not match their checksum")
     _check_columns(columns, header)
-    return _release(header, {name: columns.pop(name) for name in ("value", "estimate")})
+    return _release(header, {name: columns.pop(name) for name in ("value", "estimate", KEPT) if name in columns})
 
 
 def _read_columns(file: Any, data: bytes, header: ReleaseHeader) -> dict[str, NDArray[Any]]:
     """The four columns of content, after checking everything that is declared about them."""
-    found, expected = file.schema_arrow, arrow_schema(header.schema, pa.int64() if header.whole else pa.float64())
-    if tuple(found.names) != tuple(expected.names) or found.types[:4] != expected.types[:4]:
+    found, wanted = file.schema_arrow, content_names(kept=header.kept is not None)
+    width = 0 if header.kept is None else _kept_width(found, header.kept.number)
+    expected = arrow_schema(header.schema, pa.int64() if header.whole else pa.float64(), width)
+    if tuple(found.names) != tuple(expected.names) or found.types[: len(wanted)] != expected.types[: len(wanted)]:
         raise ReleaseError(f"its columns must be {', '.join(expected.names)}, of the types of a release")
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     if sum(group.num_rows for group in groups) != file.metadata.num_rows or any(g.num_rows < 1 for g in groups):
@@ -308,15 +313,56 @@ def _read_columns(file: Any, data: bytes, header: ReleaseHeader) -> dict[str, ND
     if len(chunks) != len(groups) or any(len(each) != len(found.names) for each in chunks):
         raise ReleaseError("it is damaged: its row groups do not have its columns")
     for group, own in zip(groups, chunks, strict=True):
-        for chunk in own[: len(CONTENT)]:
+        for chunk in own[: len(wanted)]:
             check_pages(data, chunk, rows=group.num_rows)
     columns = {}
-    for name in CONTENT:  # one by one: Arrow's copy of a column is freed before the next one is read
+    for name in wanted:  # one by one: Arrow's copy of a column is freed before the next one is read
         table = file.read(columns=[name], use_threads=False)
         if table.num_rows != file.metadata.num_rows or table.column(0).null_count:
             raise ReleaseError("it is damaged: some of its numbers are missing")
-        columns[name] = table.column(0).to_numpy()
+        columns[name] = _numbers_of(table.column(0))
     return columns
+
+
+def _kept_width(found: pa.Schema, number: int) -> int:
+    """How many bytes of what replicates came to each row says it has: no more than a coefficient for each row needs."""
+    index = found.get_field_index(KEPT)
+    kind = found.field(index).type if index >= 0 else None
+    # the number of rows may be public: then one coefficient has no row
+    if not isinstance(kind, pa.FixedSizeBinaryType) or not 0 < kind.byte_width <= number + 2:
+        raise ReleaseError(f"its column {KEPT} must have at most {number + 2} bytes in each row")
+    return int(kind.byte_width)
+
+
+def _numbers_of(column: pa.ChunkedArray) -> NDArray[Any]:
+    """The numbers of a column without nulls, or the bytes of each row. Arrow's own way would import pandas."""
+    wide = isinstance(column.type, pa.FixedSizeBinaryType)
+    dtype: np.dtype[Any] = np.dtype(np.uint8 if wide else _NUMBERS[column.type])
+    width = column.type.byte_width if wide else 1
+    parts = [
+        np.frombuffer(each.buffers()[1], dtype, len(each) * width, each.offset * width * dtype.itemsize)
+        for each in column.chunks
+        if len(each)
+    ]
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, dtype)])
+    return whole.reshape(-1, width) if wide else whole
+
+
+_NUMBERS = {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64}
+
+
+def _kept(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]], coefficients: int) -> Replicates | None:
+    """The replicates that the file keeps, checked."""
+    if header.kept is None:
+        return None
+    number, column = header.kept.number, columns[KEPT]
+    if kept_width(number, coefficients, len(column)) != column.shape[1]:
+        raise ReleaseError(f"its column {KEPT} must have the bytes of {number} replicates of its estimate")
+    numbers = column.ravel().view(np.int8)
+    exponents, levels, rest = np.split(numbers, [coefficients, (1 + number) * coefficients])
+    if rest.any() or np.abs(exponents.astype(np.int16)).max(initial=0) > MOST_EXPONENT:
+        raise ReleaseError(f"its column {KEPT} must end with zeros and hold exponents of at most {MOST_EXPONENT}")
+    return Replicates(levels.reshape(number, -1), exponents, header.kept.stretches, header.kept.left)
 
 
 def _check_columns(columns: Mapping[str, NDArray[Any]], header: ReleaseHeader) -> None:
@@ -344,16 +390,18 @@ def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Rele
         fitted.append(replace(measurement, values=columns["estimate"][rows].reshape(shape)))
     units = () if header.unit_rows is None else (header.unit_rows,)
     check_promise(header.schema, header.statement, (*measured, *units), header.choices)
+    estimate = _estimate(header, fitted)
     return Release(
         header.schema,
         tuple(measured),
         statement=header.statement,
-        estimate=_estimate(header, fitted),
+        estimate=estimate,
         nonnegative=header.nonnegative,
         rounds=header.rounds,
         variances_left=header.variances_left,
         choices=header.choices,
         unit_rows=header.unit_rows,
+        kept=_kept(header, columns, len(estimate.keys)),
     )
 
 

@@ -18,23 +18,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crosstally.errors import ReleaseError
+from crosstally.inference.bootstrap import Replicates
 from crosstally.measurements import Chosen, Measurement
 from crosstally.plans.request import Request
 from crosstally.platform_files import whole_file
 from crosstally.query.choice import Choice
 from crosstally.query.ways import all_matrices_of
 from crosstally.releases.file.header import (
-    CONTENT,
     DIGEST_KEY,
     FORMAT,
     HEADER_KEY,
+    KEPT,
     MAX_EXACT,
     MAX_HEADER,
     ROOM_KEY,
     TEXTS,
     MeasurementKind,
     arrow_schema,
+    content_names,
     digest,
+    kept_width,
     least_size,
     places,
     read_header,
@@ -50,21 +53,43 @@ _GROUP_ROWS = 2**17  # rows of a group: readers unpack one group at a time, a me
 def save_release(release: Release, path: str | Path) -> None:
     """Write a release as a Parquet file, atomically."""
     check_promise(release.schema, release.statement, release.bought, release.choices)
-    header, columns = header_bytes(release), _content(release)
-    metadata = {HEADER_KEY: header, DIGEST_KEY: digest(header, columns)}
+    kept, columns = release.replicates_to_keep(), _content(release)
     try:
         with whole_file(path) as stream:
-            _write_parquet(stream, release, columns, metadata)
-            missing = least_size(len(columns["value"])) - stream.tell()
-            if missing > 0:
+            _write(stream, release, columns, header_bytes(release))
+            numbers = None if kept is None else _kept_column(kept, len(columns["value"]))
+            # Replicates are left out where they would more than double the file: they can be found again
+            if kept is not None and numbers is not None and _packed_size(numbers) <= stream.tell():
                 stream.seek(0)
-                _write_parquet(stream, release, columns, {**metadata, ROOM_KEY: b" " * missing})
+                _write(stream, release, {**columns, KEPT: numbers}, header_bytes(release, kept))
+                stream.truncate()
     except OSError as error:
         raise ReleaseError(f"cannot write the release {str(path)!r}: {error.strerror or 'writing failed'}") from None
 
 
-def header_bytes(release: Release) -> bytes:
-    """The header of a release."""
+def _write(stream: Any, release: Release, columns: Mapping[str, NDArray[Any]], header: bytes) -> None:
+    """Write the whole file, large enough for its numbers."""
+    metadata = {HEADER_KEY: header, DIGEST_KEY: digest(header, columns)}
+    _write_parquet(stream, release, columns, metadata)
+    missing = least_size(len(columns["value"])) - stream.tell()
+    if missing > 0:
+        stream.seek(0)
+        _write_parquet(stream, release, columns, {**metadata, ROOM_KEY: b" " * missing})
+
+
+def _kept_column(kept: Replicates, rows: int) -> NDArray[np.uint8]:
+    """What replicates came to, byte after byte, in as many rows as the file has: exponents first, zeros at the end."""
+    numbers = np.concatenate([kept.exponents, kept.levels.ravel()]).view(np.uint8)
+    width = kept_width(len(kept.levels), len(kept.exponents), rows)
+    return np.pad(numbers, (0, width * rows - len(numbers))).reshape(rows, width)
+
+
+def _packed_size(numbers: NDArray[np.uint8]) -> int:
+    return len(pa.Codec("zstd").compress(numbers.tobytes()))
+
+
+def header_bytes(release: Release, kept: Replicates | None = None) -> bytes:
+    """The header of a release, whose file keeps these replicates."""
     kinds: dict[MeasurementKind, int] = {}
     positions, matrices = release.schema.positions, all_matrices_of([m.query for m in release.measurements])
     measurements = []
@@ -89,12 +114,17 @@ def header_bytes(release: Release) -> bytes:
         "matrices": {name: [[list(row) for row in matrix] for matrix in each] for name, each in matrices.items()},
         "choices": [_choice_fields(each, positions) for each in release.choices],
         **({} if release.unit_rows is None else {"units": _units_fields(release.unit_rows)}),
+        **({} if kept is None else {KEPT: _kept_fields(kept)}),
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
     if len(encoded) > MAX_HEADER:
         raise ReleaseError(f"a release's schema and list of measurements must fit {MAX_HEADER:,} bytes of JSON")
     return encoded
+
+
+def _kept_fields(kept: Replicates) -> dict[str, Any]:
+    return {"number": len(kept.levels), "stretches": kept.stretches.tolist(), "left": kept.left.tolist()}
 
 
 def _choice_fields(chosen: Chosen, positions: Mapping[str, int]) -> dict[str, Any]:
@@ -156,8 +186,9 @@ def _write_parquet(
     import pyarrow.parquet as pq
 
     kind = pa.from_numpy_dtype(columns["value"].dtype)
-    arrow = arrow_schema(release.schema, kind)
-    numbers = ("value", "estimate")
+    names, kept = content_names(kept=KEPT in columns), columns.get(KEPT)
+    arrow = arrow_schema(release.schema, kind, 0 if kept is None else kept.shape[1])
+    numbers = ("value", "estimate", KEPT)
     options = {
         "compression": "zstd",
         "use_dictionary": [name for name in arrow.names if name not in numbers],
@@ -170,9 +201,18 @@ def _write_parquet(
         writer.add_key_value_metadata(metadata)
         for start, pieces in _row_groups(release.measurements):
             stop = start + sum(piece.stop - piece.start for _, piece in pieces)
-            content = [pa.array(columns[name][start:stop]) for name in CONTENT]
+            content = [_arrow_column(columns[name][start:stop]) for name in names]
             readable = _readable(release, pieces, labels)
             writer.write_table(pa.Table.from_arrays(content + readable, schema=arrow), row_group_size=stop - start)
+
+
+def _arrow_column(numbers: NDArray[Any]) -> pa.Array:
+    """A column of numbers, or of bytes where each row has several."""
+    if numbers.ndim == 1:
+        return pa.array(numbers)
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(numbers.shape[1]), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))]
+    )
 
 
 def _labels(release: Release) -> list[pa.Array]:
