@@ -256,6 +256,8 @@ def _mechanism(
 def _kind(query: Query) -> str:
     if query.of_units:
         return "counts of units by their rows"
+    if query.summed.measure is not None:
+        return f"tables of sums of {query.summed.measure}"
     return "linear queries" if query.matrices else _KINDS.get(query.kind, "queries")
 
 

@@ -343,7 +343,7 @@ def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Rele
         measured.append(measurement)
         fitted.append(replace(measurement, values=columns["estimate"][rows].reshape(shape)))
     units = () if header.unit_rows is None else (header.unit_rows,)
-    check_promise(header.schema, header.statement, (*measured, *units), header.choices)
+    check_promise(header.schema, header.statement, (*measured, *units, *header.totals), header.choices)
     return Release(
         header.schema,
         tuple(measured),
@@ -354,6 +354,7 @@ def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Rele
         variances_left=header.variances_left,
         choices=header.choices,
         unit_rows=header.unit_rows,
+        totals=header.totals,
     )
 
 
