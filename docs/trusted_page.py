@@ -170,7 +170,7 @@ ENTRIES = (
         "schema/test_schema schema/test_schema_file plans/test_divided_units privacy/test_periods",
     ),
     Entry(
-        "schema/measure.py",
+        "schema/measures.py",
         "the bounds of a measure are public whole numbers of steps, few enough for 64 bits; a ledger identifies them",
         "releases/test_amounts",
     ),
@@ -338,7 +338,7 @@ ENTRIES = (
         "sources/codes/test_values sources/codes/test_bins privacy/test_readings",
     ),
     Entry(
-        "sources/codes/amounts.py",
+        "sources/codes/steps.py",
         "the steps of a value depend on that value alone; an error names none",
         "releases/test_amounts",
     ),

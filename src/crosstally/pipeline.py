@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
-from crosstally.checks import several
 from crosstally.errors import CrosstallyError, KeyReusedError, LedgerError, PlanError, SchemaError, SourceError
 from crosstally.measurements import ExactTable, Measurement, public_counts
 from crosstally.plans.plan import Plan, check_plan, check_rows, spent_by
@@ -77,7 +76,7 @@ def release(
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
         units: Whether a small part of the budget measures how many units have how many rows, where the schema has a
             unit; see ``plan``.
-        measures: The measures of the schema whose totals are asked for; see ``plan``.
+        measures: Those whose totals are asked for; see ``plan``.
         plan: An approved plan, run without changes, instead of schema, budget, workload and strategy.
         ledger: Where the spend is recorded. Without one you must keep track of the total over several releases.
         key: A name for this release in the ledger. The same key and plan give the same numbers again, for free.
@@ -94,8 +93,7 @@ def release(
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
         ledger = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
         asked: dict[str, Any] = {"objective": Objective(objective), "named": workload, "units": units}
-        asked["measures"] = tuple(several(measures, "measures"))
-        proposal = Proposal(budget, rows=rows, neighbours=neighbours, **asked)
+        proposal = Proposal(budget, rows=rows, neighbours=neighbours, measures=measures, **asked)
         plan = _planned(source, schema, proposal, ledger, default_strategy(strategy, objective))
     how: dict[str, Any] = {"reading": reading, "progress": progress, "work_dir": work_dir}
     return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, **how)

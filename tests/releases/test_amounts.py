@@ -29,7 +29,7 @@ from crosstally.releases.file.header import read_header
 from crosstally.releases.file.writer import header_bytes
 from crosstally.schema import Measure, Schema, Unit
 from crosstally.sources import count
-from crosstally.sources.codes.amounts import amounts
+from crosstally.sources.codes.steps import steps_of
 from crosstally.strategies import NAMED
 
 ATTRIBUTES = [ct.Attribute("sex", ["F", "M"]), ct.Attribute("region", ["N", "S", "W"])]
@@ -87,10 +87,10 @@ def test_around_a_centre_and_left_out_by_hand() -> None:
 )
 def test_columns_of_every_kind_become_the_same_codes(column: pa.Array) -> None:
     """Steps of a cent above -0.5: 0.29 is 79, missing as 0 is 50, 0.005 is nearest to 0 or to 1 cent."""
-    codes = amounts(Measure("pay", -0.5, 2, step=0.01), column).tolist()
+    codes = steps_of(Measure("pay", -0.5, 2, step=0.01), column).tolist()
     assert codes[:4] == [79, 50, 250, 0]
     assert codes[4] in {50, 51}
-    whole = amounts(Measure("pay", 0, 90, step=5), pa.array([3, 52, 53, None, 200], pa.int16()))
+    whole = steps_of(Measure("pay", 0, 90, step=5), pa.array([3, 52, 53, None, 200], pa.int16()))
     assert whole.tolist() == [1, 10, 11, 0, 18]
 
 
@@ -184,6 +184,7 @@ def test_a_centre_comes_back_with_the_counts_by_hand() -> None:
     )
     found = release.total("pay", "sex")
     assert found.values.tolist() == [19_000, 33_000]
+    assert found.quantity == "total"
     assert found.std_error.tolist() == pytest.approx([(20**2 + 1000**2) ** 0.5] * 2, rel=1e-6)
     assert release.mean("pay", "sex").values.tolist() == pytest.approx([475, 550])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -62,6 +62,10 @@ Groups = Annotated[
         'A level of a hierarchy: "town: canton". Again for each attribute.',
     ),
 ]
+OfMeasure = Annotated[
+    str | None, option("NAME", "Totals of this measure instead of counts; at the terminal its means too.")
+]
+Means = Annotated[bool, flag("Means of the measure instead of totals.", "--mean")]
 FormatName = Annotated[
     str | None,
     option(
@@ -84,10 +88,8 @@ def table(
     group: Groups = None,
     format: FormatName = None,  # noqa: A002
     output: Output = None,
-    measure: Annotated[
-        str | None, option("NAME", "Totals of this measure instead of counts; at the terminal its means too.")
-    ] = None,
-    mean: Annotated[bool, flag("Means of the measure instead of totals.", "--mean")] = False,
+    measure: OfMeasure = None,
+    mean: Means = False,
     plot: Annotated[Path | None, option("FILE", "Also draw a chart: .svg, .png or .json.")] = None,
     level: Annotated[float | None, option("SHARE", "The confidence level of the intervals; 0.95 by default.")] = None,
     method: Annotated[str | None, option("NAME", "How to reconstruct a table that was not measured.")] = None,
@@ -116,9 +118,7 @@ def table(
         raise CrosstallyError(must_be_one_of("--of", get_args(Of), of))
     if draws and (wanted == _SCREEN or "draws" not in FORMATS[wanted].options):
         raise CrosstallyError("draws are written as csv or parquet: say --format csv")
-    for given, name in ((method is not None, "--method"), (of != "table", "--of"), (draws, "--draws")):
-        if whole and given:
-            raise CrosstallyError(f"--whole fits whole numbers to the release's usual answers: leave out {name}")
+    _check_whole(whole, {"--method": method is not None, "--of": of != "table", "--draws": draws})
     _check_measured(measure, wanted, mean=mean, others=whole or bool(group) or of != "table" or method is not None)
     with progress("computing the table and its intervals"):  # the first runs the bootstrap: seconds
         opened = ct.open_release(release)
@@ -150,6 +150,12 @@ def _say_more(opened: ct.Release, shown: Marginal, others: Sequence[Marginal], l
         _write(_SCREEN, Written(each, level, whole=opened.schema), None)
     for sentence in opened.unit_words if not shown.attributes and shown.quantity == "count" else ():
         people().say(sentence)
+
+
+def _check_whole(whole: bool, others: Mapping[str, bool]) -> None:
+    for name, given in others.items():
+        if whole and given:
+            raise CrosstallyError(f"--whole fits whole numbers to the release's usual answers: leave out {name}")
 
 
 def _check_measured(measure: str | None, wanted: str, *, mean: bool, others: bool) -> None:

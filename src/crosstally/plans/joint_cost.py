@@ -163,21 +163,22 @@ def _largest_with_sums(
     """The largest joint loss when one row is replaced, over sets of changed attributes and values of measures."""
     places = np.zeros(len(schema.names), np.intp)
     places[used] = np.arange(len(used))
-    changes: dict[tuple[str, int], list[RequestGroup]] = {("", 0): list(tables)}
-    losses = [_losses(group, _moves(group.query, schema), currency) for group in tables]
-    for name in dict.fromkeys(group.query.summed.measure for group in sums):
-        own = [group for group in sums if group.query.summed.measure == name]
+    asked = [(("", 0), group, _losses(group, _moves(group.query, schema), currency)) for group in tables]
+    for group in sums:
+        name = group.query.summed.measure or ""
         for number, pair in enumerate(combinations_with_replacement(states_of(name, schema), 2)):
-            changes[name or "", number + 1] = own
-            losses += [_losses_of_sums(group, pair, currency) for group in own]
-    if not any(map(any, losses)):
+            asked.append(((name, number), group, _losses_of_sums(group, pair, currency)))
+    losses = [loss for _, _, each in asked for loss in each]
+    if not any(losses):
         return Fraction(0)
-    unit = _unit([loss for each in losses for loss in each], sum(map(len, (*tables, *sums))))
-    whole = iter([np.array([math.ceil(loss / unit) for loss in each], np.int64) for each in losses])
+    unit = _unit(losses, sum(map(len, (*tables, *sums))))
+    found: dict[tuple[str, int], NDArray[np.int64]] = {}
+    for change, group, own in asked:
+        whole = np.array([math.ceil(loss / unit) for loss in own], np.int64)
+        found[change] = found.get(change, 0) + _losses_of([(places[group.positions], whole)], cases)
     most: dict[str, NDArray[np.int64]] = {}
-    for (name, _), groups in changes.items():
-        found = _losses_of([(places[group.positions], next(whole)) for group in groups], cases)
-        most[name] = np.maximum(most.get(name, 0), found)
+    for (name, _), together in found.items():
+        most[name] = np.maximum(most.get(name, 0), together)
     return unit * int(np.sum(list(most.values()), axis=0).max())
 
 

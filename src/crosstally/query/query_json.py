@@ -10,7 +10,7 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.operators import Matrix, read_matrices
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
-from crosstally.query.summed import Summed
+from crosstally.query.summed import ROWS, Summed
 from crosstally.query.unit_table import UnitTable
 
 
@@ -20,13 +20,12 @@ def query_from_dict(
     matrices: Mapping[str, Matrix] | None = None,
 ) -> Query:
     """A query from its JSON; ``groups`` and ``matrices`` are those that it may name instead of holding them."""
-    summed = _summed(given)
-    if summed is not None:
-        given = {key: each for key, each in given.items() if key not in ("of", "having")}  # type: ignore[attr-defined]
-        asked = query_from_dict(given, groups, matrices)
-        if not asked.is_table:
-            raise QueryError("only cells can sum a measure")
-        return Cells(asked.attributes, asked.groups, summed)
+    said = [key for key in ("of", "having") if isinstance(given, dict) and key in given]
+    if said and isinstance(given, dict):
+        asked = query_from_dict({key: each for key, each in given.items() if key != said[0]}, groups, matrices)
+        if not asked.is_table or asked.summed != ROWS or not isinstance(given[said[0]], str):
+            raise QueryError("only cells can sum a measure, one of them, by its name")
+        return Cells(asked.attributes, asked.groups, Summed(given[said[0]], values=said[0] == "of"))
     if isinstance(given, dict) and given.keys() == {"kronecker", "matrices"}:
         own = _named(given["matrices"], matrices, "a Kronecker query must name attributes whose matrices are given")
         return Kronecker(_names(given["kronecker"], "cells"), read_matrices(own))
@@ -47,17 +46,6 @@ def query_from_dict(
     if kind == "units" and isinstance(body, list):
         return UnitTable(tuple(body))
     raise QueryError(f"a query must be cells, contrast, linear, kronecker, choice or units, got {kind!r}")
-
-
-def _summed(given: object) -> Summed | None:
-    """What a query sums where its JSON says so."""
-    said = {key: given[key] for key in ("of", "having") if key in given} if isinstance(given, dict) else {}
-    if not said:
-        return None
-    ((key, name), *others) = said.items()
-    if others or not isinstance(name, str):
-        raise QueryError("what a query sums must be of one measure, by its name")
-    return Summed(name, values=key == "of")
 
 
 def _names(given: object, kind: str) -> tuple[str, ...]:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crosstally.analysis.associations import independent
-from crosstally.answers.changes import Change, shifted
+from crosstally.answers.changes import shifted
 from crosstally.answers.marginal import Marginal
+from crosstally.answers.uncertainty import Draws
 from crosstally.errors import QueryError, did_you_mean
 from crosstally.inference.estimates import ROUNDS, estimate
 from crosstally.query.queries import Cells
 from crosstally.query.question import Question, Where
 from crosstally.query.summed import Summed
 from crosstally.schema import Measure
-from crosstally.typing import Floats
 
 if TYPE_CHECKING:
     from crosstally.releases.release import Release
@@ -38,7 +37,7 @@ def total(release: Release, measure: str, names: tuple[str, ...], where: Conditi
     found = steps._scaled(own.step, TOTAL)
     if own.centre:
         found, counts = independent(found, _divisor(release, own, names, where))
-        found = found._plus(counts._scaled(own.centre, TOTAL), 1.0, np.add)
+        found = found._with(counts._scaled(own.centre, TOTAL), np.add, TOTAL, 1.0)
     return _about(found, own, TOTAL)
 
 
@@ -48,12 +47,10 @@ def mean(release: Release, measure: str, names: tuple[str, ...], where: Conditio
     steps, counts = independent(_sums(release, Summed(measure), names, where), _divisor(release, own, names, where))
     found = steps.per(counts, MEAN)._scaled(own.step, MEAN)
     found = found._changed(found.schema, shifted(own.centre), MEAN)
-    return _about(found._changed(found.schema, Change(partial(_within, own)), MEAN), own, MEAN)
-
-
-def _within(measure: Measure, values: Floats) -> Floats:
-    """A mean is between the bounds; where nobody is known to be counted it may be anything there."""
-    return np.asarray(np.clip(values, measure.lower, measure.upper))
+    if isinstance(found.uncertainty, Draws):  # where nobody may be counted the mean can be anything within the bounds
+        ends = (float(own.lower), float(own.upper))
+        found = replace(found, values=np.clip(found.values, *ends), uncertainty=replace(found.uncertainty, within=ends))
+    return _about(found, own, MEAN)
 
 
 def _measured(release: Release, name: str) -> Measure:
@@ -94,6 +91,4 @@ def _sums(release: Release, summed: Summed, names: tuple[str, ...], where: Condi
 def _about(found: Marginal, measure: Measure, quantity: str) -> Marginal:
     """The answer with what it is about in its caption."""
     unit = f" ({measure.unit})" if measure.unit else ""
-    outside = "left out" if measure.outside == "drop" else "moved to the nearest bound"
-    bounds = f"values beyond {measure.lower:,} to {measure.upper:,} are {outside}; how many is not measured"
-    return replace(found, caption=f"{quantity} of {measure.name}{unit}; {bounds}; {found.caption}")
+    return replace(found, caption=f"{quantity} of {measure.name}{unit}; {measure.bounds}; {found.caption}")

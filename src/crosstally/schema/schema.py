@@ -18,7 +18,7 @@ from crosstally.platform_files import write_text, writing
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
 from crosstally.schema.canonical import read_fields
 from crosstally.schema.facts import About, Fact, PrivateBins, PublicCounts, possible_cells, read_facts
-from crosstally.schema.measure import Measure, check_measures, read_measures
+from crosstally.schema.measures import Measure, check_measures, read_measures
 from crosstally.schema.reading import WITHHELD, RowReading
 from crosstally.schema.unit import PARTS, Unit
 

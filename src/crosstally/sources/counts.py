@@ -372,13 +372,10 @@ class Tally:
         from crosstally.kernels.counting import SMALL_CELLS, SMALL_SIZE, count_large, count_small
 
         self._schema, self._tables, self._batch_rows = schema, tables, batch_rows
-        counts = [table for table in tables if isinstance(table, Product) and table.summed == ROWS]
-        shapes = {table: table.shape(schema) for table in counts if table.attributes}
-        own = [table for table in tables if isinstance(table, Product) and table.summed != ROWS]
-        self._sums = [
-            SumsPart(schema, [each for each in own if each.summed == summed], batch_rows)
-            for summed in dict.fromkeys(each.summed for each in own)
-        ]
+        of_rows = [table for table in tables if isinstance(table, Product)]
+        shapes = {table: table.shape(schema) for table in of_rows if table.attributes and table.summed == ROWS}
+        kinds = dict.fromkeys(table.summed for table in of_rows if table.summed != ROWS)
+        self._sums = [SumsPart(schema, [t for t in of_rows if t.summed == each], batch_rows) for each in kinds]
         self._units = {
             table: np.zeros(table.shape(schema), np.int64) for table in tables if isinstance(table, UnitTable)
         }

@@ -28,8 +28,8 @@ from crosstally.plans.plan import Plan
 from crosstally.platform_files import add_private_line
 from crosstally.query.unit_table import CountedTable
 from crosstally.schema import Attribute, Measure, Outside, RowReading, Schema
-from crosstally.sources.codes.amounts import amounts
 from crosstally.sources.codes.encode import Encoder, canonical_texts, read_texts
+from crosstally.sources.codes.steps import steps_of
 from crosstally.sources.counts import BATCH_ROWS, CodedRows, EncodedRows
 from crosstally.sources.guard import DAMAGED, guarded, how_to_say
 from crosstally.sources.parts import MergedParts
@@ -371,7 +371,7 @@ class RowEncoding:
             codes.append(cells)
             if lost is not None:
                 dropped = lost if dropped is None else dropped | lost
-        codes += [amounts(measure, self._texts(measure.name, batch)) for measure in self.measures]
+        codes += [steps_of(measure, self._texts(measure.name, batch)) for measure in self.measures]
         weights = batch.column(WEIGHT).to_numpy() if WEIGHT in batch.schema.names else None
         ids = None if self.schema.unit is None else self.ids(batch)
         rows = CodedRows(batch.num_rows, codes, weights=weights, ids=ids)

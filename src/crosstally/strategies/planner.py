@@ -60,12 +60,12 @@ class Proposal:
     named: Workload | None = None
     cells: Mapping[str, int] = field(default_factory=dict)
     units: bool = True
-    measures: tuple[str, ...] = ()
+    measures: Iterable[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "objective", Objective(self.objective))
-        names = names_in(self.measures)
+        names = names_in(several(self.measures, "measures"))
         if len(set(names)) < len(names):
             raise PlanError(f"measures must be named once, got {max(names, key=names.count)!r} twice")
         object.__setattr__(self, "measures", names)
@@ -231,7 +231,7 @@ def plan(
         objective=Objective(objective),
         named=workload,
         units=units,
-        measures=tuple(several(measures, "measures")),
+        measures=measures,
     )
     asked = read_strategies(strategy) if strategies is None else _several(strategies, workload)
     return compare(schema, proposal, strategies=asked)
@@ -302,7 +302,7 @@ def compare(
     for name in proposal.measures:
         schema.measure(name)
     task = Task(
-        schema, workload, budget=budget, neighbours=proposal.neighbours, units=units, measures=proposal.measures
+        schema, workload, budget=budget, neighbours=proposal.neighbours, units=units, measures=tuple(proposal.measures)
     )
     made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []

@@ -17,7 +17,7 @@ MissingAmount = Literal["zero", "leave out"]
 MOST_STEPS = 2**34
 """How many steps one row may add to a sum: then 2^28 rows (268 million) add less than 2^62, and noise fits 64 bits.
 How many rows there are is confidential, so that this is refused before any is read. More steps allow fewer rows."""
-_FIELDS = {"name", "lower", "upper", "step", "centre", "outside", "missing", "unit"}
+_FIELDS = ("name", "lower", "upper", "step", "centre", "outside", "missing", "unit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,19 @@ class Measure:
         return self.outside == "drop" or self.missing == "leave out"
 
     @property
+    def bounds(self) -> str:
+        """What becomes of values beyond the bounds, in words."""
+        outside = "left out" if self.outside == "drop" else "moved to the nearest bound"
+        return f"values beyond {self.lower:,} to {self.upper:,} are {outside}; how many is not measured"
+
+    @property
     def size(self) -> int:
         """How many different things a row may be: each number of steps, or without a value."""
         return self.high - self.low + 2
 
     def identity(self) -> dict[str, Any]:
         """All that says what its sums are."""
-        out: dict[str, Any] = {"name": self.name, "lower": self.lower, "upper": self.upper, "step": self.step}
-        return {**out, "centre": self.centre, "outside": self.outside, "missing": self.missing}
+        return {name: getattr(self, name) for name in _FIELDS if name != "unit"}
 
     def to_dict(self) -> dict[str, Any]:
         """The measure as JSON."""
@@ -102,7 +107,7 @@ class Measure:
     @classmethod
     def from_dict(cls, given: object, where: str) -> Measure:
         """A measure from its JSON; errors name the field."""
-        return cls(**read_fields(given, where, known=_FIELDS, needed={"name", "lower", "upper", "step"}))
+        return cls(**read_fields(given, where, known={*_FIELDS}, needed={"name", "lower", "upper", "step"}))
 
 
 def check_measures(measures: Sequence[object], *, divided: bool) -> None:

@@ -15,7 +15,7 @@ from crosstally.schema import Measure
 from crosstally.sources.codes.arrays import check_readable, is_text
 
 
-def amounts(measure: Measure, column: pa.Array) -> NDArray[np.uint64]:
+def steps_of(measure: Measure, column: pa.Array) -> NDArray[np.uint64]:
     """For each row the steps of its value above the least one, and the last code where it has no value.
 
     A value is moved into the bounds, then to the nearest whole number of steps.
