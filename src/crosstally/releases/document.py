@@ -283,8 +283,8 @@ _DRAWN = (
     "rounding of floating-point noise. The charge comes before the noise."
 )
 _SCALES = (
-    "The scale of noise is in counts, or steps of a measure. The sensitivity is by how much one row, or all rows of one "
-    "id where the schema has a unit, can change the answers of one query. The cost of a spend is that of all its "
+    "The scale of noise is in counts, or steps of a measure. The sensitivity is by how much one row, or all rows of "
+    "one id where the schema has a unit, can change the answers of one query. The cost of a spend is that of all its "
     "queries together, for all that one person is in the table."
 )
 _RANDOMISED = (
