@@ -361,6 +361,7 @@ def test_the_terminal_plans_releases_and_prints_totals(tmp_path: Path) -> None:
     path = tmp_path / "people.release.parquet"
     made = run("release", rows, "--schema", schema, "--epsilon", "20", "--measure", "pay", "-o", path, "--yes-epsilon")
     assert made.code == 0, made.err
+    assert "steps of pay over 1 attribute" in run("inspect", path).out
     shown = run("table", path, "sex", "--measure", "pay")
     assert "total of pay (CHF)" in shown.out
     assert "mean of pay (CHF)" in shown.out
