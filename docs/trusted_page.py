@@ -99,12 +99,22 @@ ENTRIES = (
     Entry(
         "plans/joint_cost.py",
         "the joint cost of all queries is never below the loss of any pair of neighbours",
-        "plans/test_joint_sensitivity plans/test_linear_cost privacy/test_sensitivity",
+        "plans/test_joint_sensitivity plans/test_measures privacy/test_sensitivity",
+    ),
+    Entry(
+        "plans/linear_cost.py",
+        "the same of linear queries",
+        "plans/test_linear_cost",
     ),
     Entry(
         "query/queries.py",
         "the sensitivity of each query, and its correct answer",
         "query/test_queries privacy/test_sensitivity",
+    ),
+    Entry(
+        "query/summed.py",
+        "how far one unit can move a table of sums, by the public bounds of the measure",
+        "plans/test_measures",
     ),
     Entry(
         "query/linear.py",
@@ -160,6 +170,11 @@ ENTRIES = (
         "schema/test_schema schema/test_schema_file plans/test_divided_units privacy/test_periods",
     ),
     Entry(
+        "schema/measures.py",
+        "the bounds of a measure are public whole numbers of steps, few enough for 64 bits; a ledger identifies them",
+        "releases/test_amounts",
+    ),
+    Entry(
         "schema/reading.py",
         "the meaning of a value depends on that value alone; nothing of it is printed or published",
         "schema/test_row_reading privacy/test_readings",
@@ -204,6 +219,11 @@ ENTRIES = (
             " alone; all stages count the same rows, by codes that no other user can read"
         ),
         "sources/test_counts sources/test_units test_one_shot",
+    ),
+    Entry(
+        "sources/table_parts.py",
+        "a row adds to one cell of each table, of a measure no more than its bounds; sums stay within 64 bits",
+        "sources/test_counts releases/test_amounts",
     ),
     Entry(
         "sources/source.py",
@@ -316,6 +336,11 @@ ENTRIES = (
         "sources/codes/arrays.py sources/codes/encode.py sources/codes/values.py",
         "the code of a value, and the text of an id, depends on that value alone",
         "sources/codes/test_values sources/codes/test_bins privacy/test_readings",
+    ),
+    Entry(
+        "sources/codes/steps.py",
+        "the steps of a value depend on that value alone; an error names none",
+        "releases/test_amounts",
     ),
     Entry(
         "kernels/counting.py",

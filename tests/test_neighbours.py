@@ -4,6 +4,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from pkgutil import walk_packages
@@ -19,19 +20,22 @@ from crosstally.browser.steward.plan_page import budget_in_words, query_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
 from crosstally.errors import CrosstallyError, PlanError
 from crosstally.measurements import Measurement
-from crosstally.plans.joint_cost import groups_cost, linear_cost, privacy_cost, single_cost
+from crosstally.plans.joint_cost import groups_cost, privacy_cost, single_cost
+from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.plan import Plan
 from crosstally.plans.request import Request, grouped
 from crosstally.privacy.ledger import Ledger
 from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells, Contrast, Kronecker, Product, sensitivity_of_tables
+from crosstally.query.summed import Summed
 from crosstally.query.unit_table import UnitTable
 from crosstally.releases import Statement
 from crosstally.releases.publication import costs_of_entries
 from crosstally.releases.statement import belief, guarantee
 from crosstally.releases.totals import Total
 from crosstally.residuals.variances import closure_of
+from crosstally.schema import Measure
 from crosstally.strategies import NAMED, Fourier, Views
 from crosstally.strategies.planner import Proposal, compare, rests_on_rows, solve_epsilon
 from crosstally.strategies.residual import best_variances, contrast_costs, contrasts_with_variances
@@ -51,6 +55,7 @@ ASKED: list[tuple[Product, Noise]] = [
 REQUESTS = tuple(Request(*each) for each in ASKED)
 LINEAR = Linear((Term(1, (("a", (3, -1, 0)),)),))
 MATRIX = Kronecker(("a", "b"), {"a": [[3, -1, 0], [0, 1, 0]]})
+WITH_PAY = replace(SCHEMA, measures=[Measure("pay", 0, 9)])
 UNITS = UnitTable((1, 2, 3))
 CHOICE = Choice([("a",), ("b",)], [[1, 2, 3], [4, 2]])
 
@@ -115,7 +120,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "joint_cost.privacy_cost": lambda r: privacy_cost(REQUESTS, SCHEMA, r, currency="rho"),
     "joint_cost.single_cost": lambda r: single_cost(*ASKED[0], SCHEMA, r, currency="rho"),
     "joint_cost.groups_cost": lambda r: groups_cost(grouped(REQUESTS, SCHEMA), SCHEMA, r, currency="rho"),
-    "joint_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, currency="rho"),
+    "linear_cost.linear_cost": lambda r: linear_cost([(LINEAR, LOUD)], SCHEMA, r, currency="rho"),
     "residual.best_variances": found_variances,
     "residual.contrast_costs": lambda r: contrast_costs(closure(), r).tolist(),
     "residual.contrasts_with_variances": lambda r: [
@@ -130,6 +135,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "queries.Product.worst_shifts": lambda r: Contrast(("a", "b")).worst_shifts(SCHEMA, r),
     "linear.Linear.worst_shifts": lambda r: LINEAR.worst_shifts(SCHEMA, r),
     "choice.Choice.sensitivity": lambda r: CHOICE.sensitivity(SCHEMA, r),
+    "summed.Summed.sensitivity": lambda r: Summed("pay").sensitivity(WITH_PAY, r, one_cell=False),
     "unit_table.UnitTable.sensitivity": lambda r: UNITS.sensitivity(SCHEMA, r),
     "unit_table.UnitTable.worst_shifts": lambda r: UNITS.worst_shifts(SCHEMA, r),
     "publication.costs_of_entries": lambda r: dict(costs_of_entries(SCHEMA, r, MEASURED, (), currency="rho")),

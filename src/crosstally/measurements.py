@@ -20,6 +20,7 @@ from crosstally.html_text import html_facts
 from crosstally.query.choice import Choice
 from crosstally.query.operators import GroupMaps
 from crosstally.query.queries import Cells, Query
+from crosstally.query.summed import ROWS, Summed
 from crosstally.query.unit_table import CountedTable, UnitTable
 from crosstally.schema import PublicCounts, Schema
 
@@ -44,7 +45,7 @@ def read_only(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
 class ExactTable:
     """Confidential counts, one cell for each combination of the attributes' values, or of ``groups`` of values.
 
-    With ``units`` it has a count for each number of rows of a unit instead.
+    With ``units`` it has a count for each number of rows of a unit instead; ``summed`` is what it adds up.
 
     It prints without its counts and cannot be pickled; only ``privacy.measure`` derives publishable values from it.
 
@@ -57,6 +58,7 @@ class ExactTable:
     counts: NDArray[np.int64]
     groups: GroupMaps = ()
     units: UnitTable | None = None
+    summed: Summed = ROWS
 
     def __post_init__(self) -> None:
         given = np.asarray(self.counts)
@@ -68,7 +70,7 @@ class ExactTable:
     @property
     def table(self) -> CountedTable:
         """Which table this is."""
-        return Cells(self.schema.names, self.groups) if self.units is None else self.units
+        return Cells(self.schema.names, self.groups, self.summed) if self.units is None else self.units
 
     def __repr__(self) -> str:
         return f"ExactTable({self.schema})"  # the counts never reach a log
@@ -83,7 +85,7 @@ class ExactTable:
         kept = [position[name] for name in names]
         summed = self.counts.sum(axis=tuple(i for i in range(self.counts.ndim) if i not in kept), dtype=np.int64)
         order = np.argsort(np.argsort(kept))
-        return ExactTable(part, np.asarray(summed).transpose(order), groups)
+        return ExactTable(part, np.asarray(summed).transpose(order), groups, summed=self.summed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +50,7 @@ def release(
     objective: Objective | str = Objective.BALANCED,
     rows: int | None = None,
     units: bool = True,
+    measures: Iterable[str] = (),
     plan: Plan | None = None,
     ledger: Ledger | str | Path | None = None,
     key: str | None = None,
@@ -75,6 +76,7 @@ def release(
         rows: The number of rows, if that is public. It is then taken as exact and recorded as your assertion.
         units: Whether a small part of the budget measures how many units have how many rows, where the schema has a
             unit; see ``plan``.
+        measures: Those whose totals are asked for; see ``plan``.
         plan: An approved plan, run without changes, instead of schema, budget, workload and strategy.
         ledger: Where the spend is recorded. Without one you must keep track of the total over several releases.
         key: A name for this release in the ledger. The same key and plan give the same numbers again, for free.
@@ -85,13 +87,13 @@ def release(
     """
     neighbours = Neighbours(neighbours)
     if plan is not None:
-        fixed = (epsilon, delta, rho, workload) == (None,) * 4 and strategy == "auto" and units
+        fixed = (epsilon, delta, rho, workload, measures) == (*(None,) * 4, ()) and strategy == "auto" and units
         _check_given(plan, neighbours, nothing_else=fixed)
     else:
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
         ledger = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger.open(ledger)
         asked: dict[str, Any] = {"objective": Objective(objective), "named": workload, "units": units}
-        proposal = Proposal(budget, rows=rows, neighbours=neighbours, **asked)
+        proposal = Proposal(budget, rows=rows, neighbours=neighbours, measures=measures, **asked)
         plan = _planned(source, schema, proposal, ledger, default_strategy(strategy, objective))
     how: dict[str, Any] = {"reading": reading, "progress": progress, "work_dir": work_dir}
     return run(source, plan, schema=schema, rows=rows, ledger=ledger, key=key, **how)
@@ -264,6 +266,8 @@ def count_part(
     place = Share.read(share)
     _check(plan, None)
     _check_one_stage(plan)
+    if any(request.query.summed.measure for request in plan.requests):
+        raise SourceError("parts hold counts and no totals: release the source whole, or leave the measures out")
     counted, written = _with_reading(plan, schema), reading or Reading()
     resolved = source_of(source)
     exact, seen = count_share(resolved, counted, plan.tables, place, reading=written, progress=progress)

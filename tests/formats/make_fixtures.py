@@ -25,8 +25,9 @@ from crosstally.plans.plan import Plan
 from crosstally.plans.request import Request
 from crosstally.query.choice import Choice
 from crosstally.query.queries import Cells, Kronecker
+from crosstally.query.summed import Summed
 from crosstally.query.unit_table import UnitTable
-from crosstally.schema import About, Outside
+from crosstally.schema import About, Measure, Outside
 
 HERE = Path(__file__).parent
 
@@ -291,6 +292,36 @@ def release_1_divided(path: Path) -> None:
     ct.release(PEOPLE, schema, epsilon=1, workload=ct.Workload([("sex",)]), strategy="direct").save(path)
 
 
+def with_totals() -> Plan:
+    """Sums of a measure over a table and of everybody, and the rows that have a value, beside a table of counts."""
+    measure = Measure("rooms", 1, 3, step=0.5, centre=2, outside="drop", missing="leave out", unit="rooms")
+    of_values, of_rows = Summed("rooms"), Summed("rooms", values=False)
+    requests = (
+        Request(Cells(("sex",)), Noise(NoiseKind.LAPLACE, 8.0)),
+        Request(Cells(("sex",), summed=of_values), Noise(NoiseKind.LAPLACE, 32.0)),
+        Request(Cells((), summed=of_values), Noise(NoiseKind.LAPLACE, 64.0)),
+        Request(Cells(("sex",), summed=of_rows), Noise(NoiseKind.LAPLACE, 16.0)),
+    )
+    return Plan(
+        replace(SCHEMA, measures=[measure]),
+        requests,
+        strategy="by hand",
+        workload=ct.Workload([("sex",)]),
+        budget=ct.Budget(epsilon="9/16"),
+        neighbours="add-remove",
+    )
+
+
+def plan_1_totals(path: Path) -> None:
+    """Sums of a measure."""
+    with_totals().save(path)
+
+
+def release_1_totals(path: Path) -> None:
+    """Sums of a measure."""
+    ct.release(PEOPLE, plan=with_totals()).save(path)
+
+
 def part_1(path: Path) -> None:
     """Exact counts of a share of two, for the plan with groups; of synthetic people."""
     share = "1/2" if path.name == "part-1-share-1.counts" else "2/2"
@@ -343,6 +374,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "plan-1-groups.json": plan_1_groups,
     "plan-1-choice.json": plan_1_choice,
     "plan-1-units.json": plan_1_units,
+    "plan-1-totals.json": plan_1_totals,
     "plan-1-matrix.json": plan_1_matrix,
     "plan-1-two-ways.json": plan_1_two_ways,
     "ledger-1.ledger": ledger_1,
@@ -355,6 +387,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "release-1-choice.parquet": release_1_choice,
     "release-1-units.parquet": release_1_units,
     "release-1-divided.parquet": release_1_divided,
+    "release-1-totals.parquet": release_1_totals,
     "release-1-matrix.parquet": release_1_matrix,
     "release-1-two-ways.parquet": release_1_two_ways,
     "part-1-share-1.counts": part_1,

@@ -49,6 +49,7 @@ DIGESTS = {
     "plan-1-choice.json": "b7a3876e1ea9fc10860daab6150a66ac2a60b20aa9e8a11b5464fef0a729c5e5",
     "plan-1-groups.json": "88ab121744ccaa6e3a994ccee731f8155d09b60a8bbb5548c9f2c54e89629337",
     "plan-1-matrix.json": "01e5d58594ca796dab9b6c0a4a5a5cd4b0561a6b95a27f15011ba833ab426a3e",
+    "plan-1-totals.json": "f8b9d0a1253363c3698fe5581637c879cae80efc23205447a3bb7ae2e2a7e451",
     "plan-1-two-ways.json": "5ad571e0e1cff95d5b956eac50684cb834db4c809a2fd9b9d395bd8ff145fc65",
     "plan-1-units.json": "9a344f66c392c93b92759ab388595425183a8c34d1bfd3142dca430b5e363bd5",
     "plan-1.json": "61336bf3cd17d311408fc31a611c30de5c7471742400c9950d6fd8d3caced51c",
@@ -63,6 +64,7 @@ DIGESTS = {
     "release-1-matrix.parquet": "922b8b23f70c95951469c95a39294f8115ade8e1cbb4daad69f9b84eda4ff12f",
     "release-1-replicates.parquet": "8d68420c46a37b48eb073af66b3cea4fe90bf8ece2d9dad3ba43b907b37bc5fe",
     "release-1-shrunk.parquet": "76b6f5e7a2a47fd308db83c16b852a7d8b1100f72f0fb21040ef6542d2e018e1",
+    "release-1-totals.parquet": "90982e267cc4c915e5563a0fc8cc93ade0ee83639784431ce76fa6a1a76b6654",
     "release-1-two-ways.parquet": "6386b238999f11ac8927a5e496205b742381c092f7298f44b635ff9fe0b8094c",
     "release-1-units.parquet": "53e0a1d74ce46c738093afb622e5391b2813bd3db876656c3ce9f5ad8b9a8c75",
     "release-1.parquet": "b7c9142f4db5b84bf975f6ef63c7e681e7372737d77e805650471023891f8bf7",
@@ -201,6 +203,47 @@ def test_release_1_units() -> None:
     )
     assert release.unit_rows.values.tolist() == header["values"]
     assert release.unit_rows.origin == header["origin"] == release.measurements[0].origin
+
+
+def test_plan_1_totals() -> None:
+    """Two rows of at most two steps: 2/8 for the counts, 4/32 and 4/64 for the sums, 2/16 for rows with a value."""
+    plan = Plan.load(HERE / "plan-1-totals.json")
+    (measure,) = plan.schema.measures
+    assert measure.to_dict() == {
+        "name": "rooms",
+        "lower": 1,
+        "upper": 3,
+        "step": 0.5,
+        "centre": 2,
+        "outside": "drop",
+        "missing": "leave out",
+        "unit": "rooms",
+    }
+    assert (measure.low, measure.high) == (-2, 2)
+    assert [each.query.to_dict() for each in plan.requests] == [
+        {"cells": ["sex"]},
+        {"cells": ["sex"], "of": "rooms"},
+        {"cells": [], "of": "rooms"},
+        {"cells": ["sex"], "having": "rooms"},
+    ]
+    assert (plan.cost, plan.totals_share) == (Fraction(9, 16), Fraction(5, 9))
+
+
+def test_release_1_totals() -> None:
+    release = ct.open_release(HERE / "release-1-totals.parquet")
+    header = json.loads(pq.read_metadata(HERE / "release-1-totals.parquet").metadata[b"crosstally"])["totals"]
+    assert [each.values.ravel().tolist() for each in release.totals] == [each["values"] for each in header]
+    assert [(each["measure"], each["sums"], each["attributes"]) for each in header] == [
+        ("rooms", "values", [0]),
+        ("rooms", "values", []),
+        ("rooms", "rows", [0]),
+    ]
+    assert [each.noise for each in release.totals] == [Noise(NoiseKind.LAPLACE, scale) for scale in (32, 64, 16)]
+    sex, everybody, having = (np.array(each["values"], float) for each in header)
+    # two cells of variance v beside their sum of variance 4 v: the total is (4 (a + b) + 2 t) / 6
+    total = (4 * sex.sum() + 2 * everybody[0]) / 6 * 0.5 + 2 * having.sum()
+    assert release.total("rooms").value == pytest.approx(total, rel=1e-3)
+    assert release.total("rooms").quantity == "total"
 
 
 def test_release_1_divided() -> None:

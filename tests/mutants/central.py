@@ -5,6 +5,30 @@ from mutants.mutant import Mutant
 CENTRAL = (
     # Privacy
     Mutant(
+        "query/summed.py",
+        "m * max(2 * most, within), m**2 * max(2 * most**2, within**2)",
+        "m * max(2 * most, within), m**2 * 2 * most**2",
+        "plans/test_measures.py::test_sensitivities_by_hand",
+    ),
+    Mutant(
+        "plans/joint_cost.py",
+        "stays, moves = [abs(before - after)], [abs(before), abs(after)]",
+        "stays, moves = [0], [abs(before), abs(after)]",  # only the value changes, for free
+        "plans/test_measures.py::test_the_joint_cost_of_a_count_and_a_sum_by_hand",
+    ),
+    Mutant(
+        "plans/request.py",
+        "(query.along, query.summed, schema.sizes(query.attributes))",
+        "(query.along, schema.sizes(query.attributes))",
+        "plans/test_measures.py::test_a_sum_is_not_charged_as_a_count_of_the_same_table",
+    ),
+    Mutant(
+        "sources/table_parts.py",
+        "has_value = steps < self._measure.size - 1",
+        "has_value = steps < self._measure.size",
+        "releases/test_amounts.py::test_around_a_centre_and_left_out_by_hand",
+    ),
+    Mutant(
         "privacy/noise.py",
         'l1_distance(T="i64"), scale=noise.scale)',
         'l1_distance(T="i64"), scale=noise.scale * 1.3)',

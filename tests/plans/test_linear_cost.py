@@ -9,7 +9,8 @@ import pytest
 
 from conftest import schema_of
 from crosstally.budget import Budget, Neighbours, Noise, NoiseKind
-from crosstally.plans.joint_cost import linear_cost, privacy_cost
+from crosstally.plans.joint_cost import privacy_cost
+from crosstally.plans.linear_cost import linear_cost
 from crosstally.plans.request import Request
 from crosstally.query.linear import Linear, Term
 from crosstally.query.queries import Cells

@@ -130,7 +130,9 @@ class Marginal(LabelledTable):
 
     @property
     def estimand(self) -> str:
-        """What intervals of counts hold, in words."""
+        """What intervals hold, in words."""
+        if self.quantity != COUNT:
+            return f"{self.quantity} without noise"
         return self.schema.estimand if self.of == "table" else "mean count of such samples of the population"
 
     @property

@@ -271,11 +271,13 @@ class LinearLaw(Uncertainty):
 class Draws(Uncertainty):
     """Joint draws of the cells, from which anything computed from them has its error.
 
-    Counts of a release have a spread of their own (``cells``); other figures have that of their draws.
+    Counts of a release have a spread of their own (``cells``); other figures have that of their draws. ``within`` is
+    where the truth can be, where that does not follow from the quantity.
     """
 
     _: KW_ONLY
     quantity: str = "count"
+    within: tuple[float, float] | None = None
     cells: Counts | None = None
 
     def _error(self) -> float | Floats:
@@ -294,7 +296,9 @@ class Draws(Uncertainty):
         if self.cells is not None:
             return self._spread.interval_around(values, level)
         assert self.joint is not None  # figures have draws
-        return drawn_ends(self.joint.draws, values, level, within=_RANGES.get(self.quantity), quantity=self.quantity)
+        return drawn_ends(
+            self.joint.draws, values, level, within=self.within or _RANGES.get(self.quantity), quantity=self.quantity
+        )
 
     @cached_property
     def _spread(self) -> Spread:

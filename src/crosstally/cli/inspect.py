@@ -69,6 +69,9 @@ def _measured(release: ct.Release) -> list[dict[str, Any]]:
 
 
 def _kind(measured: Measurement) -> str:
+    summed = measured.query.summed
+    if summed.measure is not None:
+        return f"steps of {summed.measure}" if summed.values else f"rows with {summed.measure}"
     if measured.query.matrices:
         return "linear queries"
     return "groups of cells" if measured.query.groups else measured.query.kind

@@ -199,6 +199,15 @@ class PlanOptions(WorkloadOptions):
         ),
     ] = False
 
+    measure: Annotated[
+        list[str] | None,
+        _tables_option(
+            "NAME",
+            "Buy totals of this measure of the schema too, with half of the budget: over the tables that matter, or "
+            "over each attribute; may be repeated.",
+        ),
+    ] = None
+
     def read(self, schema: Schema) -> Workload | None:
         """The workload and the attributes with range queries; None when no option was given."""
         from crosstally.workload import Workload
@@ -221,6 +230,7 @@ class PlanOptions(WorkloadOptions):
 
         relation = neighbours or Neighbours.ADD_REMOVE
         asked: dict[str, Any] = {"objective": self.aim, "named": self.read(schema), "units": not self.no_units}
+        asked["measures"] = tuple(self.measure or ())
         return Proposal(budget, rows=rows, neighbours=relation, **asked)
 
     def strategies(self) -> Sequence[Strategy]:
@@ -235,6 +245,7 @@ class PlanOptions(WorkloadOptions):
         found = [text for name, value in single.items() if value is not None for text in (f"--{name}", str(value))]
         found += [text for table in self.tables or () for text in ("--tables", table)]
         found += ["--no-units"] if self.no_units else []
+        found += [text for name in self.measure or () for text in ("--measure", name)]
         return found + [text for name in self.ranges or () for text in ("--ranges", name)]
 
 

@@ -252,7 +252,7 @@ def comparison_table(found: Comparison) -> Table:
 def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> None:
     """Print the expected error in words, what would change it, and, if asked for, a table of all strategies."""
     from crosstally.releases.statement import belief, caveats
-    from crosstally.strategies.verdicts import units_in_words
+    from crosstally.strategies.verdicts import totals_in_words, units_in_words
 
     chosen, screen = found.chosen, data()
     schema, wanted = chosen.schema, chosen.workload
@@ -274,6 +274,8 @@ def _show(found: Comparison, advice: Sequence[Advice], *, strategies: bool) -> N
         screen.say(f"What is asked of the tables wanted, {asked}, will be within ± {chosen.rms_error:,.3g} (RMS).")
     if words := units_in_words(chosen):
         screen.say(words, style="dim")
+    for words in totals_in_words(chosen).splitlines():
+        screen.say(words)
     if words := stages_in_words(chosen):
         screen.say(words, style="dim")
     if advice:
@@ -321,7 +323,7 @@ def stages_in_words(plan: ct.Plan) -> str:
             )
         return f"A later stage, with {left}, measures what {rule.name} chooses by the first."
     ones = "one-way tables that are not public" if plan.schema.public_counts() else "one-way tables"
-    first = f"{float(plan.share - plan.units_share):.0%} of the budget"
+    first = f"{float(plan.share - plan.units_share - plan.totals_share):.0%} of the budget"
     if rule.parameters.get("look"):
         return (
             f"First come the total and the {ones}, with {first}. Then {float(rule.share):.1%} looks which pairs of "

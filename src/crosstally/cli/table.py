@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -26,6 +27,7 @@ EXAMPLES = (
     'crosstally table people.release.parquet sex age --group "age: young = 16-24, 25-34; old = 65-74, 75 and over"',
     "crosstally table people.release.parquet sex age -o sex-age.xlsx --plot sex-age.svg",
     "crosstally table people.release.parquet sex age --whole",
+    "crosstally table people.release.parquet region --measure income",
 )
 
 
@@ -60,6 +62,10 @@ Groups = Annotated[
         'A level of a hierarchy: "town: canton". Again for each attribute.',
     ),
 ]
+OfMeasure = Annotated[
+    str | None, option("NAME", "Totals of this measure instead of counts; at the terminal its means too.")
+]
+Means = Annotated[bool, flag("Means of the measure instead of totals.", "--mean")]
 FormatName = Annotated[
     str | None,
     option(
@@ -82,6 +88,8 @@ def table(
     group: Groups = None,
     format: FormatName = None,  # noqa: A002
     output: Output = None,
+    measure: OfMeasure = None,
+    mean: Means = False,
     plot: Annotated[Path | None, option("FILE", "Also draw a chart: .svg, .png or .json.")] = None,
     level: Annotated[float | None, option("SHARE", "The confidence level of the intervals; 0.95 by default.")] = None,
     method: Annotated[str | None, option("NAME", "How to reconstruct a table that was not measured.")] = None,
@@ -110,14 +118,13 @@ def table(
         raise CrosstallyError(must_be_one_of("--of", get_args(Of), of))
     if draws and (wanted == _SCREEN or "draws" not in FORMATS[wanted].options):
         raise CrosstallyError("draws are written as csv or parquet: say --format csv")
-    for given, name in ((method is not None, "--method"), (of != "table", "--of"), (draws, "--draws")):
-        if whole and given:
-            raise CrosstallyError(f"--whole fits whole numbers to the release's usual answers: leave out {name}")
+    _check_whole(whole, {"--method": method is not None, "--of": of != "table", "--draws": draws})
+    _check_measured(measure, wanted, mean=mean, others=whole or bool(group) or of != "table" or method is not None)
     with progress("computing the table and its intervals"):  # the first runs the bootstrap: seconds
         opened = ct.open_release(release)
         regrouping = regrouping_of_texts(group or (), opened.schema)
         regrouping.check(attributes or ())
-        answer = opened.marginal(*(attributes or ()), where=where, method=method)
+        answer, *others = _answers(opened, attributes or [], measure, where, method, mean=mean)
         marginal = regrouping(answer)
         if of == "population":
             marginal = marginal.of_population(design_effect=design_effect, fraction=fraction)
@@ -129,9 +136,46 @@ def table(
 
         save(marginal.plot(), plot)
     _write(wanted, Written(marginal, level, raw=raw, draws=draws, whole=opened.schema), output)
-    if wanted == _SCREEN and not marginal.attributes:
-        for sentence in opened.unit_words:
-            people().say(sentence)
+    if wanted == _SCREEN:
+        _say_more(opened, marginal, others if output is None else (), level)
+
+
+_OF_FIGURES = (_SCREEN, "csv", "json", "parquet", "xlsx")
+"""The formats that name their numbers: the others hold counts."""
+
+
+def _say_more(opened: ct.Release, shown: Marginal, others: Sequence[Marginal], level: float | None) -> None:
+    """Print what stands below a table on the screen: means below totals, and units below a number of rows."""
+    for each in others:
+        _write(_SCREEN, Written(each, level, whole=opened.schema), None)
+    for sentence in opened.unit_words if not shown.attributes and shown.quantity == "count" else ():
+        people().say(sentence)
+
+
+def _check_whole(whole: bool, others: Mapping[str, bool]) -> None:
+    for name, given in others.items():
+        if whole and given:
+            raise CrosstallyError(f"--whole fits whole numbers to the release's usual answers: leave out {name}")
+
+
+def _check_measured(measure: str | None, wanted: str, *, mean: bool, others: bool) -> None:
+    """Raise for what has no meaning for totals and means."""
+    if measure is None and mean:
+        raise CrosstallyError("--mean is of a measure: name it with --measure")
+    if measure is not None and wanted not in _OF_FIGURES:
+        raise CrosstallyError(f"totals and means are written as {', '.join(_OF_FIGURES[1:])}, not as {wanted}")
+    if measure is not None and others:
+        raise CrosstallyError("--measure goes with --where and --level: leave out --whole, --group, --of and --method")
+
+
+def _answers(
+    opened: ct.Release, names: list[str], measure: str | None, where: str | None, method: str | None, *, mean: bool
+) -> list[Marginal]:
+    """What is asked; of a measure its totals, and then its means."""
+    if measure is None:
+        return [opened.marginal(*names, where=where, method=method)]
+    asked = (opened.mean,) if mean else (opened.total, opened.mean)
+    return [ask(measure, names, where=where) for ask in asked]
 
 
 def _whole(release: ct.Release, answer: Marginal, regrouping: Regrouping) -> Marginal:

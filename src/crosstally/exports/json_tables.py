@@ -57,7 +57,7 @@ def json_text(marginal: Marginal, *, level: float | None = None) -> str:
         "cells": [
             {
                 "labels": list(cell.labels),
-                "count": without_dust(cell.count),
+                marginal.quantity: without_dust(cell.count),
                 "std_error": known(cell.std_error),
                 "margin": known(margin),
                 "low": known(cell.low),

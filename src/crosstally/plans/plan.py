@@ -30,6 +30,7 @@ from crosstally.platform_files import write_text, writing
 from crosstally.query.operators import Matrices, Matrix, read_group_maps, read_matrices
 from crosstally.query.queries import MAX_CELLS, Query, check_contrast_cells, too_many_cells
 from crosstally.query.query_json import query_from_dict
+from crosstally.query.summed import ROWS
 from crosstally.query.unit_table import CountedTable
 from crosstally.query.ways import Groups, matrices_of, mixed_of
 from crosstally.schema import Schema
@@ -164,8 +165,15 @@ class Plan:
     @property
     def units_share(self) -> Fraction:
         """The share of the budget that measures units by number of rows."""
-        own = [group for group in self.groups if group.query.of_units]
-        return groups_cost(own, self.schema, self.neighbours, currency=self.budget.currency) / self.budget.amount
+        return self._share_of([group for group in self.groups if group.query.of_units])
+
+    @property
+    def totals_share(self) -> Fraction:
+        """The share that measures totals, and the rows that have a value."""
+        return self._share_of([group for group in self.groups if group.query.summed != ROWS])
+
+    def _share_of(self, groups: Sequence[RequestGroup]) -> Fraction:
+        return groups_cost(groups, self.schema, self.neighbours, currency=self.budget.currency) / self.budget.amount
 
     def is_followed_by(self, stage: Plan) -> bool:
         """Whether a plan may be the next stage of this one: same schema and neighbours, remaining budget and rules.

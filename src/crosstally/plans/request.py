@@ -205,7 +205,7 @@ def grouped(requests: Sequence[Request], schema: Schema) -> tuple[RequestGroup, 
     kinds: dict[tuple[object, Noise], list[Query]] = {}
     for request in requests:
         query = request.query
-        alike = (query.along, schema.sizes(query.attributes)) if query.is_symmetric else query
+        alike = (query.along, query.summed, schema.sizes(query.attributes)) if query.is_symmetric else query
         kinds.setdefault((alike, request.noise), []).append(query)
     _check_linear(kinds.values(), schema)
     for queries in kinds.values():

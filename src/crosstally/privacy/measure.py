@@ -16,6 +16,7 @@ from crosstally.plans.plan import Plan
 from crosstally.privacy.ledger import Ledger
 from crosstally.privacy.noise import LIMIT, Mechanism, check_range, mechanism
 from crosstally.query.queries import Query
+from crosstally.query.summed import ROWS
 from crosstally.query.unit_table import CountedTable
 
 
@@ -96,7 +97,8 @@ def _exact_answers(exact: Sequence[ExactTable], plan: Plan) -> list[NDArray[np.i
 def _exact_answer(tables: Mapping[CountedTable, ExactTable], query: Query, plan: Plan) -> NDArray[np.int64]:
     exact = [tables[table].counts for table in query.tables]
     counts = exact[0] if len(exact) == 1 else np.concatenate([each.ravel() for each in exact])
-    for_each_row = query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows
+    is_sum = query.summed != ROWS  # already of values; of counts each may be weighed
+    for_each_row = 1 if is_sum else query.sensitivity(plan.schema, Neighbours.ADD_REMOVE).l1 / plan.schema.max_rows
     if for_each_row * float(np.abs(counts.astype(np.float64)).sum()) >= LIMIT:
         raise PlanError("exact answers must be below 2^62 in size for noise to be added; the counts are too large")
     return np.asarray(query.in_parts(plan.schema.parts).answer(counts), dtype=np.int64)

@@ -57,8 +57,12 @@ class Choice(Query):
     picks: int
     groups_of: GroupMaps
 
-    is_linear: ClassVar[bool] = False
     is_choice: ClassVar[bool] = True
+
+    @property
+    def is_linear(self) -> bool:
+        """It says nothing about counts but which score is largest."""
+        return False
 
     def __init__(
         self,

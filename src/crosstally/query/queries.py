@@ -31,14 +31,13 @@ from crosstally.query.operators import (
     read_group_maps,
     read_matrices,
 )
+from crosstally.query.summed import ROWS, Summed
 from crosstally.schema import Schema
 from crosstally.typing import Integers
 
 MAX_CELLS = 5_000_000
 """Cells of one table, of all measured tables, of an answer: about memory, 40 MB of numbers and a few times that while
 they are worked on."""
-ROWS = "rows"
-"""What a product sums: the number of rows."""
 _NAMES_SHOWN = 4  # attributes of a table that an error lists: it must stay one line
 _MAX_CONTRAST = 22  # attributes of one contrast: a table over 23, of two values each, has more than MAX_CELLS cells
 _CELLS_A_NUMBER = 300  # see check_contrast_cells
@@ -79,9 +78,6 @@ class Query(Protocol):
 
     __slots__ = ()
 
-    is_linear: ClassVar[bool] = True
-    """Whether the answer is a linear function of counts, and says something about them."""
-
     is_choice: ClassVar[bool] = False
     """Whether the answer is the numbers of candidates, chosen by noisy scores."""
 
@@ -99,6 +95,16 @@ class Query(Protocol):
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes whose table answers it."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the answer is a linear function of counts of rows, and says something about them."""
+        return True
+
+    @property
+    def summed(self) -> Summed:
+        """What it adds up."""
+        return ROWS
 
     @property
     def kind(self) -> str:
@@ -209,13 +215,15 @@ class Product(Query):
 
     attributes: tuple[str, ...] = field()
     along: tuple[Operator, ...] = field()
-    summed: str = ROWS
+    summed: Summed = ROWS
 
     is_product: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.along.count(VALUES) == len(self.along) == len(self.attributes):
             return  # nearly always, and thousands of times for a plan
+        if self.summed != ROWS and not self.is_table:
+            raise QueryError("only cells can sum a measure")
         if len(self.along) != len(self.attributes):
             raise QueryError("a query must have an operator along each of its attributes")
         if len(set(map(_IS_RESIDUAL, self.along))) > 1:
@@ -232,6 +240,11 @@ class Product(Query):
     def kind(self) -> str:
         """Its spelling in one word."""
         return "kronecker" if self.matrices else "contrast" if self.is_residual else "cells"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it counts rows: sums of a measure are beside the counts."""
+        return self.summed == ROWS
 
     @property
     def is_table(self) -> bool:
@@ -295,6 +308,8 @@ class Product(Query):
         matrices up to 2,000 cells are, and squared L2 with one matrix; otherwise it is twice the largest column, or its
         square, which is never too low.
         """
+        if self.summed != ROWS:
+            return self.summed.sensitivity(schema, neighbours, one_cell=not self.attributes)
         if self.attributes and self.is_table:
             return sensitivity_of_tables(1, schema, neighbours)
         replaced = Neighbours(neighbours) == Neighbours.REPLACE
@@ -321,9 +336,9 @@ class Product(Query):
         A table moves by two wherever a row changes; where values are in groups at most by that.
         """
         sizes = schema.sizes(self.attributes)
-        if self.is_table:
+        if self.is_table and self.summed == ROWS:
             return Moves(_ONE_CELL, _ONE_CELL, np.minimum(np.arange(2 ** len(sizes)), 1))
-        if not self.is_symmetric:
+        if self.summed != ROWS or not self.is_symmetric:
             return None
         if math.prod(sizes) > MAX_CELLS:
             raise TooManyCellsError(f"a contrast must be over at most {MAX_CELLS:,} cells, got {math.prod(sizes):,}")
@@ -331,7 +346,7 @@ class Product(Query):
 
     def worst_shifts(self, schema: Schema, neighbours: Neighbours | str) -> list[int] | None:
         """See Query: known of one row in a table, and of one row added where all columns are alike."""
-        if schema.max_rows > 1 or schema.divided:  # other shifts than that of one row are possible
+        if schema.max_rows > 1 or schema.divided or self.summed != ROWS:  # shifts other than that of one row
             return None
         if self.is_table:
             return [1] * self.sensitivity(schema, neighbours).l1
@@ -353,11 +368,13 @@ class Product(Query):
             out["groups"] = {name: list(groups) for name, groups in self.groups}
         if self.matrices:
             out["matrices"] = {name: [list(row) for row in matrix] for name, matrix in self.matrices}
-        return out
+        return {**out, **self.summed.to_dict()}
 
 
-def Cells(attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | GroupMaps = ()) -> Product:  # noqa: N802
-    """The counts of the table over some attributes; over none, the number of rows.
+def Cells(  # noqa: N802
+    attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | GroupMaps = (), summed: Summed = ROWS
+) -> Product:
+    """The counts of the table over some attributes; over none, the number of rows. Or the sums of a measure instead.
 
     ``groups`` may map the values of some of these attributes to groups, at least two: for each value the number of its
     group. Such a table counts groups instead of values. Every value is in one group, so that a row is still in one cell
@@ -368,12 +385,12 @@ def Cells(attributes: Iterable[str], groups: Mapping[str, Iterable[int]] | Group
     """
     names = tuple(attributes)
     if not groups:
-        return Product(names, (VALUES,) * len(names))
+        return Product(names, (VALUES,) * len(names), summed)
     maps = dict(read_group_maps(groups))
     for name in maps:
         if name not in names:
             raise QueryError(f"only attributes of the table can have groups, got {name!r}")
-    return Product(names, tuple(Grouped(groups=maps[name]) if name in maps else VALUES for name in names))
+    return Product(names, tuple(Grouped(groups=maps[name]) if name in maps else VALUES for name in names), summed)
 
 
 def Contrast(attributes: Iterable[str]) -> Product:  # noqa: N802

@@ -10,6 +10,7 @@ from crosstally.query.choice import Choice
 from crosstally.query.linear import Linear, Term
 from crosstally.query.operators import Matrix, read_matrices
 from crosstally.query.queries import Cells, Contrast, Kronecker, Query
+from crosstally.query.summed import ROWS, Summed
 from crosstally.query.unit_table import UnitTable
 
 
@@ -19,6 +20,12 @@ def query_from_dict(
     matrices: Mapping[str, Matrix] | None = None,
 ) -> Query:
     """A query from its JSON; ``groups`` and ``matrices`` are those that it may name instead of holding them."""
+    said = [key for key in ("of", "having") if isinstance(given, dict) and key in given]
+    if said and isinstance(given, dict):
+        asked = query_from_dict({key: each for key, each in given.items() if key != said[0]}, groups, matrices)
+        if not asked.is_table or asked.summed != ROWS or not isinstance(given[said[0]], str):
+            raise QueryError("only cells can sum a measure, one of them, by its name")
+        return Cells(asked.attributes, asked.groups, Summed(given[said[0]], values=said[0] == "of"))
     if isinstance(given, dict) and given.keys() == {"kronecker", "matrices"}:
         own = _named(given["matrices"], matrices, "a Kronecker query must name attributes whose matrices are given")
         return Kronecker(_names(given["kronecker"], "cells"), read_matrices(own))

@@ -37,7 +37,6 @@ class UnitTable(Query):
 
     first: tuple[int, ...]
 
-    is_linear: ClassVar[bool] = False  # not in the counts of rows
     of_units: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -56,6 +55,11 @@ class UnitTable(Query):
             inside.append(2 * inside[-1])
         step = -(-bound // 4)
         return cls((*inside, *(bound + 1 + step * times for times in _BEYOND)))
+
+    @property
+    def is_linear(self) -> bool:
+        """It is not in the counts of rows."""
+        return False
 
     @property
     def attributes(self) -> tuple[str, ...]:

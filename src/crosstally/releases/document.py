@@ -206,6 +206,8 @@ def _counted(files: Sequence[File], schemas: Sequence[Schema]) -> Iterator[str]:
         if math.isfinite(each.release.rows):
             yield f"{at}About {round(each.release.rows):,} {each.release.schema.row_word} are counted."
         yield from (f"{at}{sentence}" for sentence in each.release.unit_words)
+        for name in dict.fromkeys(total.query.summed.measure or "" for total in each.release.totals):
+            yield f"{at}In totals of {name} {each.release.schema.measure(name).bounds}."
         if doubt := rows_in_doubt(each.release):
             yield f"{at}{doubt[0].upper()}{doubt[1:]}."
     for at, schema in _numbered(schemas):
@@ -256,6 +258,8 @@ def _mechanism(
 def _kind(query: Query) -> str:
     if query.of_units:
         return "counts of units by their rows"
+    if query.summed.measure is not None:
+        return f"tables of sums of {query.summed.measure}"
     return "linear queries" if query.matrices else _KINDS.get(query.kind, "queries")
 
 
@@ -279,9 +283,9 @@ _DRAWN = (
     "rounding of floating-point noise. The charge comes before the noise."
 )
 _SCALES = (
-    "The scale of noise is in counts. The sensitivity is by how much one row, or all rows of one id where the schema "
-    "has a unit, can change the answers of one query. The cost of a spend is that of all its queries together, for all "
-    "that one person is in the table."
+    "The scale of noise is in counts, or steps of a measure. The sensitivity is by how much one row, or all rows of "
+    "one id where the schema has a unit, can change the answers of one query. The cost of a spend is that of all its "
+    "queries together, for all that one person is in the table."
 )
 _RANDOMISED = (
     "Each report is randomised on the person's own device, before it is sent, with the operating system's randomness."

@@ -31,6 +31,8 @@ from crosstally.residuals import Estimate
 from crosstally.residuals.mixed import MixedAxes
 from crosstally.schema import Schema
 
+MOST_TOTALS = 200_000
+"""Totals of measures in one release: they stand in the header of its file, about 10 bytes each, beside the schema."""
 # How far, relatively, a file's variance may be from the one that its noise has: it was computed with the
 # exponential function of a different machine, and a false claim would be further off.
 _SAME_VARIANCE = 1e-9
@@ -81,6 +83,7 @@ def _published(
         raise ReleaseError("the unit of the statement must be that of the schema")
     choices = tuple(Chosen.of(each) for each in measured if each.query.is_choice)
     units = None if schema.unit is None else unit_rows_of(schema, measured)
+    totals = totals_of(schema, measured)
     measured = tuple(each for each in measured if each.query.is_linear)
     measured += () if any(each.origin == PUBLIC for each in measured) else public_counts(schema)
     check_measurements(schema, measured)
@@ -97,7 +100,21 @@ def _published(
         choices=choices,
         unit_rows=units,
         fitted=fitted,
+        totals=totals,
     )
+
+
+def totals_of(schema: Schema, measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
+    """The sums of measures among measurements, if they fit the schema and the variance of their noise."""
+    totals = tuple(each for each in measurements if each.query.summed.measure is not None)
+    if sum(each.values.size for each in totals) > MOST_TOTALS:
+        raise ReleaseError(f"a release holds at most {MOST_TOTALS:,} totals of measures: name fewer or smaller tables")
+    for i, each in enumerate(totals):
+        schema.measure(each.query.summed.measure or "")
+        if each.values.shape != each.query.shape(schema) or each.noise is None or each.query.groups:
+            raise ReleaseError(f"total {i} must have its table's values, with noise, and none in groups")
+        check_variance(each.variance, each.noise.variance, f"total {i}")
+    return totals
 
 
 def rows_known(schema: Schema, asserted: int | None) -> int | None:

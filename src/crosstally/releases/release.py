@@ -63,8 +63,9 @@ class Release:
 
     ``publish`` and ``open_release`` make one. Where the estimate is nearer to the truth than least squares (the local
     model), ``variances_left`` are those of the coefficients of sets of attributes, in counts; otherwise it is empty.
-    ``replicates`` is how many replicates intervals and draws rest on, where that is not the usual number. ``fitted`` is
-    the inference that made the estimate, where it was made here, and ``kept`` are the replicates that a file has.
+    ``totals`` are sums of measures. ``replicates`` is how many replicates intervals and draws rest on, where that is
+    not the usual number. ``fitted`` is the inference that made the estimate, where it was made here, and ``kept`` are
+    the replicates that a file has.
     """
 
     schema: Schema
@@ -77,6 +78,7 @@ class Release:
     variances_left: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     choices: tuple[Chosen, ...] = ()
     unit_rows: Measurement | None = None
+    totals: tuple[Measurement, ...] = ()
     replicates: int | None = None
     fitted: Inference | None = None
     kept: Replicates | None = None
@@ -107,8 +109,9 @@ class Release:
 
     @property
     def bought(self) -> tuple[Measurement, ...]:
-        """All that was measured: of rows, and of units by number of rows."""
-        return self.measurements if self.unit_rows is None else (*self.measurements, self.unit_rows)
+        """All that was measured: of rows, of units by number of rows, and of measures."""
+        units = () if self.unit_rows is None else (self.unit_rows,)
+        return (*self.measurements, *units, *self.totals)
 
     @cached_property
     def units(self) -> UnitCounts | None:
@@ -259,6 +262,43 @@ class Release:
             where: A text such as ``"25 <= age < 65 and not employed"``, conditions as in ``count``, or a count.
         """
         return self.marginal(where=where)
+
+    def total(
+        self,
+        measure: str,
+        *names: str | Iterable[str],
+        where: str | Mapping[str, object] | Question | None = None,
+    ) -> Marginal:
+        """The total of a measure over these attributes, in its own unit: ``release.total("income", "region")``.
+
+        Values are moved into the public bounds of the measure before they are added up; the intervals hold the total of
+        what results. Of tables that do not follow from measured ones there is none.
+
+        Args:
+            measure: One of the schema's measures that was measured.
+            names: Any attributes, each once.
+            where: Only rows that satisfy this.
+        """
+        from crosstally.releases.amounts import total
+
+        return total(self, measure, names_in(names), where)
+
+    def mean(
+        self,
+        measure: str,
+        *names: str | Iterable[str],
+        where: str | Mapping[str, object] | Question | None = None,
+    ) -> Marginal:
+        """The mean of a measure over these attributes: its total over the number of rows that have a value.
+
+        Args:
+            measure: As for ``total``.
+            names: Any attributes, each once.
+            where: Only rows that satisfy this.
+        """
+        from crosstally.releases.amounts import mean
+
+        return mean(self, measure, names_in(names), where)
 
     def crosstab(
         self,

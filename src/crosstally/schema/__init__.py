@@ -3,6 +3,7 @@
 from crosstally.schema.attribute import MAX_VALUES, MISSING, OTHER, Attribute, Level, Outside
 from crosstally.schema.canonical import canonical_text
 from crosstally.schema.facts import About, Impossible, PrivateBins, PublicCounts
+from crosstally.schema.measures import Measure
 from crosstally.schema.reading import ColumnName, ColumnReading, DateReading, RowReading, ValueRule
 from crosstally.schema.schema import MAX_ATTRIBUTES, DerivedSchema, Schema, check_schema
 from crosstally.schema.unit import Unit
@@ -20,6 +21,7 @@ __all__ = [
     "DerivedSchema",
     "Impossible",
     "Level",
+    "Measure",
     "Outside",
     "PrivateBins",
     "PublicCounts",

@@ -18,6 +18,7 @@ from crosstally.platform_files import write_text, writing
 from crosstally.schema.attribute import Attribute, Outside, read_attribute
 from crosstally.schema.canonical import read_fields
 from crosstally.schema.facts import About, Fact, PrivateBins, PublicCounts, possible_cells, read_facts
+from crosstally.schema.measures import Measure, check_measures, read_measures
 from crosstally.schema.reading import WITHHELD, RowReading
 from crosstally.schema.unit import PARTS, Unit
 
@@ -38,6 +39,7 @@ _FIELDS = {
     "about",
     "bought",
     "facts",
+    "measures",
     "ledger",
     "reading",
 }
@@ -67,6 +69,7 @@ class Schema:
     about: About | None = None
     bought: PrivateBins | None = None
     facts: tuple[Fact, ...] = ()
+    measures: tuple[Measure, ...] = ()
     reading: RowReading | Literal["withheld"] | None = field(default=None, compare=False, repr=False)
     ledger: str | None = field(default=None, compare=False, repr=False)
 
@@ -79,11 +82,13 @@ class Schema:
         about: About | None = None,
         bought: PrivateBins | None = None,
         facts: Iterable[Fact] = (),
+        measures: Iterable[Measure] = (),
         reading: RowReading | Literal["withheld"] | None = None,
         ledger: str | None = None,
     ) -> None:
         given = {"unit": unit, "draft": draft, "about": about, "bought": bought, "reading": reading, "ledger": ledger}
-        for name, value in {"attributes": tuple(attributes), "facts": tuple(facts), **given}.items():
+        lists = {"attributes": tuple(attributes), "facts": tuple(facts), "measures": tuple(measures)}
+        for name, value in {**lists, **given}.items():
             object.__setattr__(self, name, value)
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
@@ -96,6 +101,7 @@ class Schema:
             raise SchemaError(f"unit: id must not be an attribute too, got {self.unit.id!r}")
         if self.unit is None and self.about is not None and self.about.units is not None:
             raise SchemaError("about: units are those of a unit: name its id and bound, or leave out who they are")
+        check_measures(self.measures, divided=self.divided)
         for fact in self.facts:
             fact.check({attribute.name: attribute for attribute in self.attributes})
         if self.public_counts():
@@ -146,6 +152,13 @@ class Schema:
     def parts(self) -> int:
         """In how many parts 1 is counted: exact counts and the noise on them are whole numbers of these."""
         return PARTS if self.divided else 1
+
+    def measure(self, name: str) -> Measure:
+        """The measure of this name."""
+        known = {each.name: each for each in self.measures}
+        if name not in known:
+            raise QueryError(f"unknown measure {name!r}{did_you_mean(str(name), list(known))}")
+        return known[name]
 
     @property
     def may_drop(self) -> bool:
@@ -288,6 +301,7 @@ class Schema:
         object.__setattr__(part, "about", whole.about)
         object.__setattr__(part, "bought", whole.bought)
         object.__setattr__(part, "facts", ())
+        object.__setattr__(part, "measures", whole.measures)
         object.__setattr__(part, "reading", whole.reading)
         object.__setattr__(part, "ledger", whole.ledger)
         object.__setattr__(part, "names", tuple([attribute.name for attribute in attributes]))
@@ -339,6 +353,8 @@ class Schema:
         out: dict[str, Any] = {} if self.unit is None else {"unit": self.unit.identity()}
         if self.about is not None and self.about.period is not None:
             out["period"] = self.about.period
+        if self.measures:
+            out["measures"] = [each.identity() for each in self.measures]
         return {**out, "attributes": [attribute.identity() for attribute in self.attributes]}
 
     # JSON
@@ -356,8 +372,9 @@ class Schema:
             out["unit"] = self.unit.to_dict()
         out["attributes"] = [attribute.to_dict() for attribute in self.attributes]
         if self.facts:
-            by_name = {attribute.name: attribute for attribute in self.attributes}
-            out["facts"] = [fact.to_dict(by_name) for fact in self.facts]
+            out["facts"] = [fact.to_dict({each.name: each for each in self.attributes}) for fact in self.facts]
+        if self.measures:
+            out["measures"] = [each.to_dict() for each in self.measures]
         if self.reading is not None:
             out["reading"] = WITHHELD
         return out
@@ -392,6 +409,7 @@ class Schema:
             about=None if fields.get("about") is None else About.from_dict(fields["about"]),
             bought=None if fields.get("bought") is None else PrivateBins.from_dict(fields["bought"]),
             facts=read_facts(fields.get("facts", []), attributes),
+            measures=read_measures(fields.get("measures", [])),
             reading=_read_reading(fields.get("reading")),
             ledger=fields.get("ledger"),
         )
@@ -443,7 +461,7 @@ def _file_text(given: Mapping[str, Any]) -> str:
     """JSON with a line for each attribute, each fact and each column of a reading."""
     parts = []
     for key, value in given.items():
-        if key in {"attributes", "facts"}:
+        if key in {"attributes", "facts", "measures"}:
             text = "[\n" + ",\n".join(f"    {_json(each)}" for each in value) + "\n  ]"
         elif key == "reading" and isinstance(value, Mapping):
             text = "{\n" + ",\n".join(f"    {_json(name)}: {_reading_text(each)}" for name, each in value.items())

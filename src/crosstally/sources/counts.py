@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from io import FileIO
@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 from crosstally.errors import CrosstallyError, SourceError, TooManyCellsError
 from crosstally.measurements import ExactTable
 from crosstally.query.queries import MAX_CELLS, Cells, Product
+from crosstally.query.summed import ROWS
 from crosstally.query.unit_table import CountedTable, UnitTable
 from crosstally.schema import Schema, Unit
+from crosstally.sources.table_parts import Column, SumsPart, TablePart, check_codes, tables_in
 from crosstally.threads import in_order, most_threads
 
 UNIT_ROWS = ""  # no attribute has this name
@@ -276,7 +278,7 @@ class EncodedRows:
         ``work_dir`` is where codes go that do not fit into memory (``KeptCodes``).
         """
         self._schema, self._batch_rows = schema, batch_rows
-        sizes = schema.shape if schema.unit is None else (*schema.shape, 2**32)
+        sizes = [*schema.shape, *(each.size for each in schema.measures)] + ([] if schema.unit is None else [2**32])
         self._codes = KeptCodes(sizes, work_dir=work_dir)
         try:
             for each in bounded(rows, schema.unit, batch_rows):
@@ -297,7 +299,8 @@ class EncodedRows:
         return self._counted(asked_tables(self._schema, tables))
 
     def _counted(self, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
-        return tallied(self._codes.batches(), self._schema.names, self._schema, tables, self._batch_rows)
+        columns: list[Column] = [*self._schema.names, *self._schema.measures]
+        return tallied(self._codes.batches(), columns, self._schema, tables, self._batch_rows)
 
 
 # The counts of many tables, to which batches of rows are added.
@@ -310,13 +313,13 @@ _COUNTS_BYTES = 256 * 2**20
 
 
 def counted(
-    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[CountedTable], batch_rows: int
+    rows: Iterable[CodedRows], names: Sequence[Column], schema: Schema, tables: Sequence[CountedTable], batch_rows: int
 ) -> tuple[ExactTable, ...]:
     """The exact counts of each table, in order, after contribution bounds.
 
     Args:
         rows: All rows, in batches of at most ``batch_rows``.
-        names: The attributes of their codes: all, where the schema has a unit.
+        names: The attributes and measures of their codes: all, where the schema has a unit.
         schema: The schema of all tables.
         tables: What to count.
         batch_rows: See rows.
@@ -325,7 +328,7 @@ def counted(
 
 
 def tallied(
-    rows: Iterable[CodedRows], names: Sequence[str], schema: Schema, tables: Sequence[CountedTable], batch_rows: int
+    rows: Iterable[CodedRows], names: Sequence[Column], schema: Schema, tables: Sequence[CountedTable], batch_rows: int
 ) -> tuple[ExactTable, ...]:
     """The exact counts of rows that all count, in threads; arguments as for ``counted``.
 
@@ -354,7 +357,7 @@ def tallied(
     return whole.tables()
 
 
-def bounded_columns(names: Sequence[str], schema: Schema) -> Sequence[str]:
+def bounded_columns(names: Sequence[Column], schema: Schema) -> Sequence[Column]:
     """The columns of rows that count."""
     return names if schema.unit is None else [*names, UNIT_ROWS]
 
@@ -369,7 +372,10 @@ class Tally:
         from crosstally.kernels.counting import SMALL_CELLS, SMALL_SIZE, count_large, count_small
 
         self._schema, self._tables, self._batch_rows = schema, tables, batch_rows
-        shapes = {table: table.shape(schema) for table in tables if isinstance(table, Product) and table.attributes}
+        of_rows = [table for table in tables if isinstance(table, Product)]
+        shapes = {table: table.shape(schema) for table in of_rows if table.attributes and table.summed == ROWS}
+        kinds = dict.fromkeys(table.summed for table in of_rows if table.summed != ROWS)
+        self._sums = [SumsPart(schema, [t for t in of_rows if t.summed == each], batch_rows) for each in kinds]
         self._units = {
             table: np.zeros(table.shape(schema), np.int64) for table in tables if isinstance(table, UnitTable)
         }
@@ -379,27 +385,31 @@ class Tally:
         self._rows = 0
         self._counts = np.zeros(sum(map(math.prod, shapes.values())), np.int64)
         between = sum(math.prod(shapes[table]) for table in small)
-        self._small = _Part(schema, small, np.empty((0, batch_rows), np.uint8), count_small, self._counts[:between])
-        self._large = _Part(schema, large, np.empty((0, batch_rows), np.uint32), count_large, self._counts[between:])
+        self._small = TablePart(schema, small, np.empty((0, batch_rows), np.uint8), count_small, self._counts[:between])
+        self._large = TablePart(
+            schema, large, np.empty((0, batch_rows), np.uint32), count_large, self._counts[between:]
+        )
 
     @cached_property
-    def _weighted(self) -> _Part:
+    def _weighted(self) -> TablePart:
         from crosstally.kernels.counting import count_weighted
 
         empty = np.empty((0, self._batch_rows), np.uint32)
-        return _Part(self._schema, self._in_order, empty, count_weighted, self._counts)
+        return TablePart(self._schema, self._in_order, empty, count_weighted, self._counts)
 
-    def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
+    def add(self, rows: int, codes: Mapping[Column, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
         """Count a batch of at most ``batch_rows`` rows, given the cell of each by attribute.
 
         Each stands for as many rows as ``weights`` say, for one where they are not given.
         """
-        units, cells = cells.get(UNIT_ROWS, _NO_UNITS), {name: cells[name] for name in cells if name != UNIT_ROWS}
+        units = codes.get(UNIT_ROWS, _NO_UNITS)
+        cells = {name: own for name, own in codes.items() if isinstance(name, str) and name != UNIT_ROWS}
         for table in self._units:
             self._units[table] += table.counted(units[units > 0])
-        for name, codes in cells.items():
-            if len(codes) != rows or (rows and codes.max() >= self._schema[name].size):
-                raise CrosstallyError(f"the codes of {name!r} are not those of its cells; nothing was counted")
+        for name, own in cells.items():
+            check_codes(name, own, rows, self._schema[name].size)
+        for each in self._sums:
+            each.add(rows, cells, codes, weights)
         if self._schema.divided:
             if len(units) != rows:
                 raise CrosstallyError("rows have no number of rows of their unit; nothing was counted")
@@ -414,6 +424,8 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Add the counts of the same tables from another tally."""
+        for mine, others in zip(self._sums, other._sums, strict=True):
+            mine.sums += others.sums
         self._rows += other._rows
         self._counts += other._counts
         for table in self._units:
@@ -425,62 +437,10 @@ class Tally:
             table: ExactTable(self._schema.subset(), each, units=table) for table, each in self._units.items()
         }
         by_table |= dict(zip(self._in_order, tables_in(self._counts, self._schema, self._in_order), strict=True))
+        for each in self._sums:
+            by_table |= each.tables(self._rows)
         total = ExactTable(self._schema.subset(), np.array(self._rows, np.int64))
         return tuple(by_table.get(table, total) for table in self._tables)
-
-
-def tables_in(counts: NDArray[np.int64], schema: Schema, tables: Sequence[CountedTable]) -> tuple[ExactTable, ...]:
-    """The tables whose cells follow each other in a vector, which may be longer."""
-    schemas = {names: schema.subset(*names) for names in dict.fromkeys(table.attributes for table in tables)}
-    out, start = [], 0
-    for table in tables:
-        shape = table.shape(schema)
-        end = start + math.prod(shape)
-        units = table if isinstance(table, UnitTable) else None
-        out.append(ExactTable(schemas[table.attributes], counts[start:end].reshape(shape), table.groups, units))
-        start = end
-    return tuple(out)
-
-
-class _Part:
-    """Tables that one kernel counts.
-
-    A line of codes is an attribute, or the groups of one: two tables may have both.
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        tables: Sequence[Product],
-        empty: NDArray[Any],
-        kernel: Callable[..., None],
-        counts: NDArray[np.int64],
-    ) -> None:
-        sizes: dict[tuple[str, tuple[int, ...] | None], int] = {}
-        members = []
-        shapes = [table.shape(schema) for table in tables]
-        for table, shape in zip(tables, shapes, strict=True):
-            maps = dict(table.groups)
-            for name, size in zip(table.attributes, shape, strict=True):
-                members.append((name, maps.get(name)))
-                sizes[members[-1]] = size
-        lines = {line: number for number, line in enumerate(sizes)}
-        self._kernel, self._counts = kernel, counts
-        self._lines = [(name, None if maps is None else np.array(maps, empty.dtype)) for name, maps in sizes]
-        self._codes = np.empty((len(sizes), empty.shape[1]), empty.dtype)
-        self._sizes = np.array(list(sizes.values()), np.int64)
-        self._members = np.array([lines[each] for each in members], np.int64)
-        self._starts = np.array([0, *accumulate(map(len, shapes))], np.int64)
-        self._offsets = np.array([0, *accumulate(map(math.prod, shapes))], np.int64)
-
-    def add(self, rows: int, cells: Mapping[str, NDArray[Any]], weights: NDArray[np.int64] | None = None) -> None:
-        """Count a batch."""
-        if not self._lines or not rows:
-            return
-        for line, (name, groups) in enumerate(self._lines):
-            self._codes[line, :rows] = cells[name] if groups is None else groups[cells[name]]
-        number = rows if weights is None else np.array(weights, np.int64)  # a copy, since Arrow's arrays are read-only
-        self._kernel(self._codes, number, self._sizes, self._members, self._starts, self._offsets, self._counts)
 
 
 def asked_tables(schema: Schema, tables: Sequence[CountedTable | Sequence[str]]) -> list[CountedTable]:

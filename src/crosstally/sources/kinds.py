@@ -148,9 +148,8 @@ def count_share(
 def _counted(
     rows: Generator[CodedRows], encoding: RowEncoding, tables: Sequence[CountedTable]
 ) -> tuple[ExactTable, ...]:
-    names = [attribute.name for attribute in encoding.attributes]
     with closing(rows):
-        return counted(rows, names, encoding.schema.public(), tables, encoding.batch_rows)
+        return counted(rows, encoding.coded_columns, encoding.schema.public(), tables, encoding.batch_rows)
 
 
 def encode_rows(

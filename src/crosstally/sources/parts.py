@@ -28,7 +28,7 @@ from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import write_bytes
 from crosstally.query.queries import MAX_CELLS
-from crosstally.sources.counts import tables_in
+from crosstally.sources.table_parts import tables_in
 
 JOIN_KINDS = ("public", "unit", "asserted")
 """How a table may have been joined: it is public, it is joined by the unit's id, or the steward answers for it."""

@@ -27,12 +27,14 @@ from crosstally.measurements import ExactTable
 from crosstally.plans.plan import Plan
 from crosstally.platform_files import add_private_line
 from crosstally.query.unit_table import CountedTable
-from crosstally.schema import Attribute, Outside, RowReading, Schema
+from crosstally.schema import Attribute, Measure, Outside, RowReading, Schema
 from crosstally.sources.codes.encode import Encoder, canonical_texts, read_texts
+from crosstally.sources.codes.steps import steps_of
 from crosstally.sources.counts import BATCH_ROWS, CodedRows, EncodedRows
 from crosstally.sources.guard import DAMAGED, guarded, how_to_say
 from crosstally.sources.parts import MergedParts
 from crosstally.sources.reading_options import NO_OPTIONS, Numbers, Reading, numeric_columns
+from crosstally.sources.table_parts import Column
 from crosstally.threads import in_order
 
 WEIGHT = "crosstally rows"
@@ -239,6 +241,7 @@ class RowEncoding:
     rules: RowReading
     reading: Reading
     attributes: tuple[Attribute, ...]
+    measures: tuple[Measure, ...] = ()
     refuse_unclear: bool = True
     batch_rows: int = BATCH_ROWS
 
@@ -274,12 +277,15 @@ class RowEncoding:
             for attribute in schema.attributes
             if used is None or schema.unit or attribute.name in used or attribute.outside is not Outside.OTHER
         )
+        summed = None if tables is None or schema.unit else {table.summed.measure for table in tables}
+        measures = tuple(each for each in schema.measures if summed is None or each.name in summed)
         written = reading.or_else(remembered)
         return cls(
             schema=schema,
             rules=rules,
             reading=written,
             attributes=attributes,
+            measures=measures,
             refuse_unclear=refuse_unclear,
             batch_rows=batch_rows,
         )
@@ -301,12 +307,19 @@ class RowEncoding:
     def columns(self) -> list[str]:
         """The names of the columns in the source, each once; two attributes may come from one column."""
         unit = () if self.schema.unit is None else (self.schema.unit.id,)
-        return list(dict.fromkeys(map(self.rules.column, (*self.schema.names, *unit))))
+        amounts = (each.name for each in self.measures)
+        return list(dict.fromkeys(map(self.rules.column, (*self.schema.names, *amounts, *unit))))
+
+    @property
+    def coded_columns(self) -> tuple[Column, ...]:
+        """What rows have codes of, in their order."""
+        return (*(attribute.name for attribute in self.attributes), *self.measures)
 
     def scan(self, *, may_group: bool = False) -> Scan:
         """What is wanted of a source. Where there are units no rows are grouped: each must come with its id."""
         dates = {name for name, own in self.rules.columns.items() if own.date is not None}
-        numeric = [name for name in numeric_columns(self.schema) if name not in dates] if self.refuse_unclear else []
+        numbers = [*numeric_columns(self.schema), *(each.name for each in self.measures)]
+        numeric = [name for name in numbers if name not in dates] if self.refuse_unclear else []
         unit = unit_column(self.schema)
         return Scan(
             self.columns,
@@ -358,6 +371,7 @@ class RowEncoding:
             codes.append(cells)
             if lost is not None:
                 dropped = lost if dropped is None else dropped | lost
+        codes += [steps_of(measure, self._texts(measure.name, batch)) for measure in self.measures]
         weights = batch.column(WEIGHT).to_numpy() if WEIGHT in batch.schema.names else None
         ids = None if self.schema.unit is None else self.ids(batch)
         rows = CodedRows(batch.num_rows, codes, weights=weights, ids=ids)
@@ -366,9 +380,12 @@ class RowEncoding:
     def ids(self, batch: pa.RecordBatch) -> pa.Array:
         """The id of each row's unit as its canonical text (large_string); null where there is none."""
         assert self.schema.unit is not None
-        name = self.schema.unit.id
+        return canonical_texts(self.schema.unit.id, self._texts(self.schema.unit.id, batch))
+
+    def _texts(self, name: str, batch: pa.RecordBatch) -> pa.Array:
+        """The column of a unit's id or of a measure, after its rule where it has one."""
         column, rule = batch.column(self.rules.column(name)), self.rules.rule(name)
-        return canonical_texts(name, column if rule is None else read_texts(name, column, rule))
+        return column if rule is None else read_texts(name, column, rule)
 
 
 def unit_column(schema: Schema) -> str | None:

@@ -24,7 +24,7 @@ from crosstally.checks import optional
 from crosstally.errors import SourceError
 from crosstally.measurements import ExactTable
 from crosstally.query.unit_table import CountedTable
-from crosstally.sources.counts import EncodedRows, tables_in
+from crosstally.sources.counts import EncodedRows
 from crosstally.sources.drivers import reason_of_state
 from crosstally.sources.guard import guarded
 from crosstally.sources.source import RowEncoding, RowStream, Scan, Source, chosen_columns
@@ -43,6 +43,7 @@ from crosstally.sources.spark_tasks import (
     send_batches,
 )
 from crosstally.sources.table_objects import check_spark_plan
+from crosstally.sources.table_parts import tables_in
 
 _SOURCE = "the Spark table"
 _FAILED = "Spark failed; its own log says more, and may quote rows"
@@ -101,6 +102,7 @@ class SparkTable(Source):
 
         Where the schema has a unit, the rows of each unit are brought together by a shuffle before they are bounded.
         """
+        _check_no_measures(encoding)
         frame, _ = _selected(self, encoding.columns)
         if encoding.schema.unit is None:
             blocks = in_spark(lambda: frame.mapInArrow(partial(counted_rows, encoding, tuple(tables)), BLOCKS))
@@ -111,7 +113,13 @@ class SparkTable(Source):
 
     def keep(self, encoding: RowEncoding) -> KeptInSpark:
         """The rows, encoded by Spark's tasks and kept by its executors."""
+        _check_no_measures(encoding)
         return KeptInSpark(self, encoding)
+
+
+def _check_no_measures(encoding: RowEncoding) -> None:
+    if encoding.measures:
+        raise SourceError("Spark's tasks count rows and add up no measures: give a file, or leave the measures out")
 
 
 def is_frame(rows: Any) -> bool:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import chain
 
 from crosstally.budget import Amount, Budget, Neighbours, Objective
+from crosstally.checks import names_in, several
 from crosstally.errors import BudgetError, PlanError, did_you_mean
 from crosstally.html_text import html_table
 from crosstally.plans.plan import Plan, check_rows
@@ -22,8 +23,8 @@ from crosstally.strategies import NAMED, Strategy, Task, named
 from crosstally.strategies.advice import Advice, Alternative, advised, with_merged
 from crosstally.strategies.goal import weighing_tables
 from crosstally.strategies.rules import likely_errors, outlook
-from crosstally.strategies.strategy import units_share, with_unit_rows
-from crosstally.strategies.verdicts import ExpectedError, expected_errors, units_in_words
+from crosstally.strategies.strategy import TOTALS_SHARE, units_share, with_totals, with_unit_rows
+from crosstally.strategies.verdicts import ExpectedError, expected_errors, totals_in_words, units_in_words
 from crosstally.workload import Workload, check_workload
 
 _NOT_COMPARED = ("clustered", "mwem", "adaptive", "linear")
@@ -45,7 +46,8 @@ class Proposal:
 
     The tables that matter are all tables over ``ways`` attributes, some ``tables`` by their names, or a ``named``
     workload; by default all of one and two attributes. ``cells`` are the attributes whose values would be merged, into
-    how many. Where the schema has a unit, ``units`` also measures how many units have how many rows.
+    how many. Where the schema has a unit, ``units`` also measures how many units have how many rows. Of ``measures``
+    totals are bought, over the tables that matter if they were named, otherwise over each attribute.
     """
 
     budget: Budget
@@ -58,10 +60,15 @@ class Proposal:
     named: Workload | None = None
     cells: Mapping[str, int] = field(default_factory=dict)
     units: bool = True
+    measures: Iterable[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         object.__setattr__(self, "objective", Objective(self.objective))
+        names = names_in(several(self.measures, "measures"))
+        if len(set(names)) < len(names):
+            raise PlanError(f"measures must be named once, got {max(names, key=names.count)!r} twice")
+        object.__setattr__(self, "measures", names)
 
     def schema(self, schema: Schema) -> Schema:
         """The schema with neighbouring values merged where that is proposed; which ones costs the same."""
@@ -80,6 +87,7 @@ class Proposal:
         out += [] if self.neighbours == Neighbours.ADD_REMOVE else ["--neighbours", self.neighbours.value]
         out += [] if self.ways is None else ["--ways", str(self.ways)]
         out += [] if self.units else ["--no-units"]
+        out += [text for name in self.measures for text in ("--measure", name)]
         return out + [text for table in self.tables for text in ("--tables", ",".join(table))]
 
 
@@ -157,7 +165,9 @@ class Comparison:
         return expected_errors(self.outlook, self.rows, likely)
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [*map(str, self.expected), units_in_words(self.chosen)]))
+        return "\n".join(
+            filter(None, [*map(str, self.expected), units_in_words(self.chosen), totals_in_words(self.chosen)])
+        )
 
     def advice(self) -> tuple[Advice, ...]:
         """What would change the error most, each change with the error that it gives. Free.
@@ -186,6 +196,7 @@ def plan(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     objective: Objective | str = Objective.BALANCED,
     units: bool = True,
+    measures: Iterable[str] = (),
 ) -> Comparison:
     """What every strategy would measure, with the error to expect, and the one to choose. Free.
 
@@ -206,6 +217,8 @@ def plan(
             workload, as in the papers.
         units: Whether a small part of the budget measures how many units have how many rows, where the schema has a
             unit: only that says how many units there are, and how many rows its bound leaves out.
+        measures: The measures of the schema whose totals are asked for, by name: half of the budget buys them, over the
+            tables of the workload, or over each attribute where it is left out.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     check_workload(workload)
@@ -218,6 +231,7 @@ def plan(
         objective=Objective(objective),
         named=workload,
         units=units,
+        measures=measures,
     )
     asked = read_strategies(strategy) if strategies is None else _several(strategies, workload)
     return compare(schema, proposal, strategies=asked)
@@ -285,7 +299,11 @@ def compare(
     if strategies is not named:
         objective = Objective.CELLS
     units, pure = proposal.units and schema.unit is not None and not schema.divided, _pure_part(budget, currency)
-    task = Task(schema, workload, budget=budget, neighbours=proposal.neighbours, units=units)
+    for name in proposal.measures:
+        schema.measure(name)
+    task = Task(
+        schema, workload, budget=budget, neighbours=proposal.neighbours, units=units, measures=tuple(proposal.measures)
+    )
     made: list[tuple[Plan, Plan]] = []
     refused: list[tuple[str, str]] = []
     for strategy in strategies:
@@ -335,6 +353,10 @@ def _aimed(strategy: Strategy, task: Task, objective: Objective) -> Plan:
         part = replace(task.part(1 - units_share(task.budget)), units=False)
         plan = _aimed(strategy, part, objective)
         return with_unit_rows(plan, task.budget) if plan.requests else replace(plan, budget=task.budget)
+    if task.measures:
+        plan = _aimed(strategy, replace(task.part(1 - TOTALS_SHARE), measures=()), objective)
+        tables = task.workload.tables if task.asked else [(name,) for name in task.schema.names]
+        return with_totals(plan, task.budget, task.measures, tables)
     given = replace(task, objective=objective)
     if objective != Objective.CELLS and strategy.weighs:
         given = replace(given, asked=weighing_tables(task.schema, task.workload, objective))

@@ -63,7 +63,9 @@ def next_stage(plan: Plan, seen: Sequence[Measurement]) -> Plan | None:
     """What to measure after the current stage of a plan; None if nothing is left."""
     if not plan.later:
         return None
-    stage = _strategy_of(plan.later[0]).next(plan, [each for each in seen if not each.query.of_units])
+    stage = _strategy_of(plan.later[0]).next(
+        plan, [each for each in seen if each.query.is_linear or each.query.is_choice]
+    )
     if stage is not None and not plan.is_followed_by(stage):
         raise PlanError(f"rule {plan.later[0].name!r} must keep schema, neighbours, budget and rules that are left")
     return stage

@@ -37,6 +37,7 @@ from crosstally.plans.request import (
 )
 from crosstally.query.linear import Linear
 from crosstally.query.queries import Cells, Query
+from crosstally.query.summed import Summed
 from crosstally.query.unit_table import UnitTable
 from crosstally.schema import Schema
 from crosstally.workload import Workload
@@ -120,7 +121,8 @@ def _smaller(noise: Noise, spent: float, currency: Currency) -> Noise:
 class Task:
     """What a strategy plans for. ``asked`` are the tables that were named, in the schema's order, or None.
 
-    With ``units`` a part of the budget measures units by number of rows (``with_unit_rows``); strategies do not see it.
+    With ``units`` a part of the budget measures units by number of rows (``with_unit_rows``), and another one totals of
+    ``measures`` (``with_totals``); strategies do not see them.
     """
 
     schema: Schema
@@ -129,6 +131,7 @@ class Task:
     budget: Budget
     neighbours: Neighbours
     units: bool = False
+    measures: tuple[str, ...] = ()
     objective: Objective = Objective.CELLS
 
     def __post_init__(self) -> None:
@@ -333,6 +336,48 @@ def units_share(budget: Budget) -> Fraction:
     Scales are proportional to 1 / epsilon, or 1 / sqrt(rho).
     """
     return Fraction(1, 50) if budget.pure else Fraction(1, 25)
+
+
+TOTALS_SHARE = Fraction(1, 2)
+"""The share of a budget that buys totals where any are asked for; measures share it equally. Chosen: counts are asked
+for as well, and a mean needs both. A larger share makes totals better and counts worse."""
+_HAVING_SHARE = Fraction(1, 4)
+"""Of a measure's part, what counts the rows that have a value, where some may not. In a mean the noise of this count
+weighs as much as the values are away from the centre, at most as the bounds are."""
+
+
+def with_totals(plan: Plan, budget: Budget, measures: Sequence[str], tables: Sequence[tuple[str, ...]]) -> Plan:
+    """A plan for the rest of a budget, with totals of measures over some tables in its first stage.
+
+    The tables of a measure have shares as those of the direct strategy.
+    """
+    asked: list[Request] = []
+    root = 3 if budget.pure else 2  # see Task.root
+    weights = [math.prod(plan.schema.sizes(names)) ** (1 / root) for names in tables]
+    for name in measures:
+        of_rows = _HAVING_SHARE if plan.schema.measure(name).leaves_out else Fraction(0)
+        for summed, share in ((Summed(name), 1 - of_rows), (Summed(name, values=False), of_rows)):
+            if share:
+                part = budget.part(TOTALS_SHARE / len(measures) * share)
+                queries = [Cells(names, summed=summed) for names in tables]
+                asked += _bought(queries, weights, plan.schema, part, plan.neighbours)
+    requests: Sequence[Request] = (*plan.requests, *asked)
+    if isinstance(plan.requests, GroupedRequests):
+        requests = GroupedRequests(plan.schema, (*plan.groups, *grouped(asked, plan.schema)))
+    later = tuple(replace(rule, share=rule.share * (1 - TOTALS_SHARE)) for rule in plan.later)
+    return replace(plan, requests=requests, budget=budget, later=later)
+
+
+def _bought(
+    queries: Sequence[Query], weights: Sequence[float], schema: Schema, budget: Budget, neighbours: Neighbours
+) -> list[Request]:
+    """A request for each query with its share of a budget; shares are rounded down."""
+    out = []
+    for query, weight in zip(queries, weights, strict=True):
+        share = Fraction(int(weight / (math.fsum(weights) * (1 + 1e-12)) * 2**52), 2**52)
+        moved = query.sensitivity(schema, neighbours)
+        out.append(Request(query, least_noise(moved, budget.amount * share, currency=budget.currency)))
+    return out
 
 
 def with_unit_rows(plan: Plan, budget: Budget) -> Plan:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from crosstally.plans.plan import Plan
 from crosstally.reliability import LIMITS, Reliability, reliability_of
+from crosstally.schema import Measure
 from crosstally.strategies.goal import goal_of
 
 _WORTH_SAYING = 0.8  # of the error: a belief that is hardly below it is not reported
@@ -142,6 +143,31 @@ def units_in_words(plan: Plan) -> str:
     return (
         f"{float(plan.units_share):.0%} of the budget measures how many {schema.units_word} have how many "
         f"{schema.row_word} (each number ± {error:,.3g}): how many there are, and what the bound leaves out."
+    )
+
+
+def totals_in_words(plan: Plan) -> str:
+    """What is bought of totals, with their standard errors; empty without any."""
+    errors: dict[str, list[float]] = {}
+    for group in plan.groups:
+        name = group.query.summed.measure
+        if name is not None and group.query.summed.values:
+            errors.setdefault(name, []).append(math.sqrt(group.noise.variance) * plan.schema.measure(name).step)
+    return "\n".join(_totals_in_words(plan.schema.measure(name), own) for name, own in errors.items())
+
+
+def _totals_in_words(measure: Measure, errors: Sequence[float]) -> str:
+    """The standard errors of one measure's totals, and what they are in proportion to."""
+    unit = f" {measure.unit}" if measure.unit else ""
+    ends = " to ".join(
+        dict.fromkeys(f"{each:,.3g}" if each < 1000 else f"{each:,.0f}" for each in (min(errors), max(errors)))
+    )
+    number = number_in_words(len(errors))
+    most = max(abs(measure.low), abs(measure.high)) * measure.step
+    return (
+        f"Totals of {measure.name} over {number} {'table' if len(errors) == 1 else 'tables'}: each ± {ends}{unit}. "
+        f"That is in proportion to {most:,g}{unit}, the farthest a value may be from the centre: bounds twice as wide "
+        "double it."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,8 @@ def notes(marginal: Marginal, level: float | None) -> list[str]:
 def show(marginal: Marginal, screen: Screen, *, level: float | None = None) -> None:
     """Print the title, the table and the notes: intervals or margins at ``level``, or standard errors."""
     screen.print(title(marginal), style="bold")
+    if marginal.quantity != "count":
+        screen.say(printable(marginal.caption))
     screen.print()
     screen.put_table(_table(marginal, level, screen.width))
     screen.print()
@@ -77,18 +80,19 @@ def _table(marginal: Marginal, level: float | None, width: int) -> Table:
 
 def cell_texts(marginal: Marginal, level: float | None) -> list[str]:
     """The cells as text, the last attribute fastest."""
-    from crosstally.text_table import cell_text, interval_text
+    from crosstally.text_table import cell_text, figure_text, interval_text
 
     values = marginal.values.ravel().tolist()
     if marginal.shows_intervals:
         ends = marginal.interval() if level is None else marginal.interval(level)
         low, high = (end.ravel().tolist() for end in ends)
-        return [interval_text(*each) for each in zip(values, low, high, strict=True)]
+        shown = interval_text if marginal.quantity == "count" else partial(figure_text, percent=False)
+        return [shown(*each) for each in zip(values, low, high, strict=True)]
     return [cell_text(*each) for each in zip(values, margins(marginal, level).ravel().tolist(), strict=True)]
 
 
 def _long(marginal: Marginal, level: float | None) -> Table:
-    table = grid(*marginal.attributes, "count", left=len(marginal.attributes))
+    table = grid(*marginal.attributes, marginal.quantity, left=len(marginal.attributes))
     labels = product(*(attribute.labels for attribute in marginal.schema.attributes))
     for own, text in islice(zip(labels, cell_texts(marginal, level), strict=True), MOST_LINES):
         table.add_row(*map(printable, own), text)

@@ -26,9 +26,10 @@ from crosstally.measurements import Chosen, Measurement
 from crosstally.plans.request import Request
 from crosstally.query.operators import Matrix, read_group_maps, read_matrix
 from crosstally.query.queries import MAX_CELLS, Cells, Contrast, Kronecker, Product, check_contrast_cells
+from crosstally.query.summed import Summed
 from crosstally.query.unit_table import UnitTable
 from crosstally.query.ways import Groups, all_matrices_of
-from crosstally.releases.publication import check_variance
+from crosstally.releases.publication import check_variance, totals_of
 from crosstally.releases.statement import Statement
 from crosstally.releases.unit_counts import unit_rows_of
 from crosstally.schema import Schema
@@ -51,6 +52,7 @@ HEADER_FIELDS = (
     "choices",  # what was chosen privately
 )
 UNITS_FIELDS = ("first", "values", "noise", "origin")  # of units by number of rows, where they were measured
+TOTAL_FIELDS = ("measure", "sums", "attributes", "values", "noise", "origin")  # of sums of measures, where measured
 CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin", "weight")
 KEPT_FIELDS = ("number", "stretches", "left")  # of replicates, where the file keeps them
 ESTIMATE_FIELDS = ("inference", "rounds", "corrected", "variances")
@@ -193,6 +195,7 @@ class ReleaseHeader:
     choices: tuple[Chosen, ...]
     unit_rows: Measurement | None
     kept: KeptReplicates | None
+    totals: tuple[Measurement, ...]
 
     @property
     def whole(self) -> bool:
@@ -216,7 +219,9 @@ def read_header(text: bytes | None, rows: int) -> ReleaseHeader:
 
 
 def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
-    units, kept = (fields.pop(name, None) if isinstance(fields, dict) else None for name in ("units", KEPT))
+    given = isinstance(fields, dict)
+    units, kept = (fields.pop(name, None) if given else None for name in ("units", KEPT))
+    totals = fields.pop("totals", []) if given else []
     fields = _fields(fields, "header", HEADER_FIELDS)
     schema, statement = Schema.from_dict(fields["schema"]).public(), Statement.from_dict(fields["statement"])
     if statement.unit != schema.unit:
@@ -252,6 +257,7 @@ def _read_fields(fields: Any, rows: int) -> ReleaseHeader:
         choices=choices,
         unit_rows=None if units is None else _read_units(units, schema),
         kept=None if kept is None else _read_kept(kept, measurements),
+        totals=_read_totals(totals, schema),
         **fit,
     )
 
@@ -377,6 +383,34 @@ def _read_units(given: Any, schema: Schema) -> Measurement | None:
         return unit_rows_of(schema, [measured])
     except CrosstallyError as error:
         raise ReleaseError(f"units: {error}") from None
+
+
+def _read_totals(given: Any, schema: Schema) -> tuple[Measurement, ...]:
+    """The sums of measures."""
+    if not isinstance(given, list):
+        raise ReleaseError("totals must be a list")
+    out = []
+    for i, each in enumerate(given):
+        where = f"total {i}"
+        fields = _fields(each, where, TOTAL_FIELDS)
+        places, values = fields["attributes"], fields["values"]
+        if not isinstance(places, list) or not all(type(n) is int and 0 <= n < len(schema.names) for n in places):
+            raise ReleaseError(f"{where} must name attributes that are there")
+        if not isinstance(values, list) or not all(type(n) is int and abs(n) < 2**63 for n in values):
+            raise ReleaseError(f"{where}: values must be a list of whole numbers")
+        if not all(isinstance(fields[name], str) for name in ("measure", "origin")):
+            raise ReleaseError(f"{where}: measure and origin must be texts")
+        if fields["sums"] not in ("values", "rows"):
+            raise ReleaseError(f"{where}: sums must be values or rows")
+        summed = Summed(fields["measure"], values=fields["sums"] == "values")
+        query, noise = Cells([schema.names[n] for n in places], summed=summed), Noise.from_dict(fields["noise"])
+        shape = query.shape(schema)
+        if math.prod(shape) != len(values):
+            raise ReleaseError(f"{where} must have a value for each cell of its table")
+        Request(query, noise)
+        numbers = np.array(values, np.int64).reshape(shape)
+        out.append(Measurement(query, numbers, variance=noise.variance, noise=noise, origin=fields["origin"]))
+    return totals_of(schema, out)
 
 
 def _read_matrices(given: Any, schema: Schema) -> dict[str, tuple[Matrix, ...]]:

@@ -389,7 +389,7 @@ def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Rele
         measured.append(measurement)
         fitted.append(replace(measurement, values=columns["estimate"][rows].reshape(shape)))
     units = () if header.unit_rows is None else (header.unit_rows,)
-    check_promise(header.schema, header.statement, (*measured, *units), header.choices)
+    check_promise(header.schema, header.statement, (*measured, *units, *header.totals), header.choices)
     estimate = _estimate(header, fitted)
     return Release(
         header.schema,
@@ -402,6 +402,7 @@ def _release(header: ReleaseHeader, columns: Mapping[str, NDArray[Any]]) -> Rele
         choices=header.choices,
         unit_rows=header.unit_rows,
         kept=_kept(header, columns, len(estimate.keys)),
+        totals=header.totals,
     )
 
 

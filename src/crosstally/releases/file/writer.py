@@ -115,6 +115,7 @@ def header_bytes(release: Release, kept: Replicates | None = None) -> bytes:
         "choices": [_choice_fields(each, positions) for each in release.choices],
         **({} if release.unit_rows is None else {"units": _units_fields(release.unit_rows)}),
         **({} if kept is None else {KEPT: _kept_fields(kept)}),
+        **({"totals": [_total_fields(each, positions) for each in release.totals]} if release.totals else {}),
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     encoded = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes its JSON escape
@@ -143,6 +144,18 @@ def _units_fields(measured: Measurement) -> dict[str, Any]:
     return {
         "first": first,
         "values": measured.values.tolist(),
+        "noise": measured.noise.to_dict(),
+        "origin": measured.origin,
+    }
+
+
+def _total_fields(measured: Measurement, positions: Mapping[str, int]) -> dict[str, Any]:
+    assert measured.noise is not None  # checked when it was published
+    return {
+        "measure": measured.query.summed.measure,
+        "sums": "values" if measured.query.summed.values else "rows",
+        "attributes": [positions[name] for name in measured.query.attributes],
+        "values": measured.values.ravel().tolist(),
         "noise": measured.noise.to_dict(),
         "origin": measured.origin,
     }
