@@ -25,24 +25,24 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "crosstally"
 
 CEILINGS: Mapping[str, int] = {
-    "code lines": 40_287,
-    "files": 302,
-    "code lines with laboratory and benchmarks": 51_968,
-    "classes": 409,
+    "code lines": 42_584,
+    "files": 317,
+    "code lines with laboratory and benchmarks": 54_751,
+    "classes": 423,
     "classes that define interval": 4,
     "public class names twice": 0,
     "module names twice": 0,
     "dispatches on kinds of queries": 8,
-    "trusted files": 35,
-    "trusted code lines": 5_735,
+    "trusted files": 41,
+    "trusted code lines": 6_375,
     "long files": 0,
     "long functions": 0,
-    "words of docs": 48_720,
-    "walk: row to marginal": 66,
-    "walk: direct": 56,
-    "functions of direct": 724,  # 721 here; it differs by a function or two from machine to machine
-    "walk: plan": 31,
-    "walk: unmeasured": 37,
+    "words of docs": 54_705,
+    "walk: row to marginal": 68,
+    "walk: direct": 58,
+    "functions of direct": 749,  # 746 here; it differs by a function or two from machine to machine
+    "walk: plan": 32,
+    "walk: unmeasured": 38,
 }
 """The most that each figure may be."""
 

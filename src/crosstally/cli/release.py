@@ -165,6 +165,8 @@ def _check_names(files: ReleaseOptions) -> None:
 
 
 def _tell_verdicts(verdicts: tuple[Verdict, ...], target: Path, *, quiet: bool) -> None:
+    if not verdicts:
+        return
     if not quiet:
         show_verdicts(verdicts)
     if words := failed(verdicts):

@@ -86,7 +86,7 @@ def groups_cost(
     sums = [group for group in others if group.query.summed != ROWS]
     tables = [g for g in others if g not in sums and (g.query.is_table or g.query.is_symmetric)]
     alone = [group for group in others if group not in tables and group not in sums]
-    added = linear_cost(linear, schema, neighbours, currency=currency)
+    added = linear_cost(linear, schema, neighbours, currency=currency) if linear else Fraction(0)
     added += _sum_of_single_costs(alone, schema, neighbours, currency=currency)
     if sums:
         return _cost_with_sums(tables, sums, schema, Neighbours(neighbours), currency=currency) + added

@@ -368,7 +368,7 @@ class Product(Query):
             out["groups"] = {name: list(groups) for name, groups in self.groups}
         if self.matrices:
             out["matrices"] = {name: [list(row) for row in matrix] for name, matrix in self.matrices}
-        return {**out, **self.summed.to_dict()}
+        return out if self.summed == ROWS else {**out, **self.summed.to_dict()}
 
 
 def Cells(  # noqa: N802

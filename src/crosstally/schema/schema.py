@@ -101,7 +101,8 @@ class Schema:
             raise SchemaError(f"unit: id must not be an attribute too, got {self.unit.id!r}")
         if self.unit is None and self.about is not None and self.about.units is not None:
             raise SchemaError("about: units are those of a unit: name its id and bound, or leave out who they are")
-        check_measures(self.measures, divided=self.divided)
+        if self.measures:
+            check_measures(self.measures, divided=self.divided)
         for fact in self.facts:
             fact.check({attribute.name: attribute for attribute in self.attributes})
         if self.public_counts():
@@ -409,7 +410,7 @@ class Schema:
             about=None if fields.get("about") is None else About.from_dict(fields["about"]),
             bought=None if fields.get("bought") is None else PrivateBins.from_dict(fields["bought"]),
             facts=read_facts(fields.get("facts", []), attributes),
-            measures=read_measures(fields.get("measures", [])),
+            measures=read_measures(fields["measures"]) if "measures" in fields else (),
             reading=_read_reading(fields.get("reading")),
             ledger=fields.get("ledger"),
         )

@@ -40,17 +40,8 @@ CONTENT = ("measurement", "cell", "value", "estimate")  # the columns that hold 
 KEPT = "replicates"  # the column of what replicates came to, beside the content where a release keeps them
 READABLE = ("table", "variance")  # columns for people: they repeat what the header says
 HEADER_KEY, DIGEST_KEY = b"crosstally", b"crosstally.sha256"  # entries of the Parquet metadata
-HEADER_FIELDS = (
-    "format",
-    "schema",
-    "statement",
-    "estimate",
-    "mechanisms",
-    "measurements",
-    "groups",  # of each attribute whose values are in groups: the group of each value
-    "matrices",  # of each attribute that is measured by matrices: these
-    "choices",  # what was chosen privately
-)
+_FOR_ALL = ("groups", "matrices", "choices")  # groups and matrices of attributes, and what was chosen privately
+HEADER_FIELDS = ("format", "schema", "statement", "estimate", "mechanisms", "measurements", *_FOR_ALL)
 UNITS_FIELDS = ("first", "values", "noise", "origin")  # of units by number of rows, where they were measured
 TOTAL_FIELDS = ("measure", "sums", "attributes", "values", "noise", "origin")  # of sums of measures, where measured
 CHOSEN_FIELDS = ("tables", "chosen", "noise", "origin", "weight")
