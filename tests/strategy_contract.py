@@ -102,7 +102,8 @@ class StrategyContract:
 
     def test_it_is_told_no_data(self, strategy) -> None:
         """Only public things: a schema, tables that matter, a budget and a relation; later stages what was measured."""
-        assert [each.name for each in fields(Task)] == ["schema", "asked", "budget", "neighbours", "units", "objective"]
+        known = ["schema", "asked", "budget", "neighbours", "units", "measures", "objective"]
+        assert [each.name for each in fields(Task)] == known
         assert list(inspect.signature(strategy.planned).parameters) == ["task"]
         assert list(inspect.signature(strategy.next).parameters) == ["plan", "seen"]
         assert list(inspect.signature(strategy.with_rows).parameters) == ["rows"]

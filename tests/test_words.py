@@ -28,6 +28,7 @@ from crosstally.query.queries import Cells, Contrast, sensitivity_of_tables
 from crosstally.query.question import query_of
 from crosstally.releases import Statement
 from crosstally.releases.totals import Total
+from crosstally.schema import Measure
 from crosstally.strategies import recovery
 
 ROOT = Path(__file__).parents[1]
@@ -133,6 +134,8 @@ def numbers(found: recovery.MatrixPlan) -> Any:
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "Measure missing": lambda word: Measure("x", 0, 1, missing=word),
+    "Measure outside": lambda word: Measure("x", 0, 1, outside=word),
     "Attribute outside": lambda word: ct.Attribute("x", ["a", "b"], outside=word),
     "GreedyMerge budgets": lambda word: ct.strategies.GreedyMerge(budgets=word),
     "Direct budgets": lambda word: ct.strategies.Direct(budgets=word),

@@ -157,7 +157,7 @@ class Schema:
     def measure(self, name: str) -> Measure:
         """The measure of this name."""
         known = {each.name: each for each in self.measures}
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise QueryError(f"unknown measure {name!r}{did_you_mean(str(name), list(known))}")
         return known[name]
 
