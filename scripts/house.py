@@ -37,7 +37,7 @@ CEILINGS: Mapping[str, int] = {
     "trusted code lines": 6_375,
     "long files": 0,
     "long functions": 0,
-    "words of docs": 54_705,
+    "words of docs": 54_706,
     "walk: row to marginal": 68,
     "walk: direct": 58,
     "functions of direct": 749,  # 746 here; it differs by a function or two from machine to machine
