@@ -145,8 +145,8 @@ CENTRAL = (
     ),
     Mutant(
         "plans/joint_cost.py",
-        "    if schema.may_drop:\n        together",
-        "    if False:\n        together",
+        "    if not schema.may_drop:\n        return together",
+        "    if True:\n        return together",
         "plans/test_joint_sensitivity.py::test_the_cost_of_cells_and_contrasts_is_the_largest_over_all_neighbours",
     ),
     Mutant(
@@ -162,7 +162,7 @@ CENTRAL = (
         "plans/test_linear_cost.py::test_the_cost_is_the_largest_over_all_neighbours",
     ),
     Mutant(
-        "plans/joint_cost.py",
+        "plans/linear_cost.py",
         "    if schema.may_drop:\n        distinct",
         "    if False:\n        distinct",
         "plans/test_linear_cost.py::test_the_cost_is_the_largest_over_all_neighbours",
